@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, WantedRows, flat_columns, picked_pages
-from tablefmt.data.scan_tasks import Part, extents
+from tablefmt.data.scan_tasks import Part, extents, part_rows
 from tablefmt.log.bounded_parquet import columns_of, opened_with
 from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.arrow_types import file_schema
@@ -94,9 +94,14 @@ def shaped_column(
     """
     at = batch.schema.get_field_index(target.name)
     if at >= 0:
-        return batch.column(at).cast(target.type)
+        return as_type(batch.column(at), target.type)
     value = known.get(target.name, pa.scalar(None, target.type))
     return pa.repeat(value, batch.num_rows)
+
+
+def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column cast to a type. A cast to its own type takes some time, too."""
+    return column if column.type == kind else column.cast(kind)
 
 
 PICKED_BATCH_ROWS = 1 << 14
@@ -122,6 +127,9 @@ TOGETHER_GROUPS = 64
 
 RUN_GROUPS = 4
 """Row groups of a file that a thread decodes one after another, if little of them is kept."""
+
+FEW_ROWS = 1 << 18
+"""Row groups with this many rows in all are decoded by one thread."""
 
 _Found = TypeVar("_Found")
 
@@ -179,7 +187,10 @@ def row_groups(
                 found.append(find(RowGroup(place, start, rows)))
         return found
 
-    return chain.from_iterable(side_by_side(read, jobs(), THREADS))
+    rows = sum(part_rows(part) for part in parts)
+    # For few rows, threads take longer to start than to decode.
+    found = map(read, jobs()) if rows <= FEW_ROWS else side_by_side(read, jobs(), THREADS)
+    return chain.from_iterable(found)
 
 
 def first_rows(

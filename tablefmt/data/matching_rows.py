@@ -62,6 +62,7 @@ from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask, true_positions
 from tablefmt.model.schema import Schema
+from tablefmt.store.object_store import Store
 
 _KEEP = "\0keep"
 
@@ -265,15 +266,30 @@ class RowFilter:
         return frozenset(self.reads).union(self.pushed_reads or ())
 
     def needs(
-        self, schema: Schema, names: Sequence[str], eager: bool = True, first: int | None = None
+        self,
+        schema: Schema,
+        names: Sequence[str],
+        eager: bool = True,
+        first: int | None = None,
+        coded: bool = True,
     ) -> Needs:
-        """Return the file columns to read for the given physical names."""
+        """Return the file columns to read for the given physical names.
+
+        Without `coded`, all text is read as text.
+        """
         looked = self.columns
         if looked is None:
             return Needs(schema, None, self.pushed, eager)
         # Of the first rows alone, text is read faster than its codes.
-        unlooked = frozenset(names) - looked if first is None else frozenset[str]()
+        is_coded = coded and first is None
+        unlooked = frozenset(names) - looked if is_coded else frozenset[str]()
         return Needs(schema, looked.union(names), self.pushed, eager, unlooked, first)
+
+    def is_coded_later(self, store: Store) -> bool:
+        """Return whether polars may decode the rows. It needs no codes of text, and to look for
+        columns that suit them takes some time.
+        """
+        return is_loaded() and store.traits.on_disk and self.predicate is not None
 
     def of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the matching rows of any rows, given all columns that the condition reads."""
@@ -341,6 +357,8 @@ class Reading:
     """Most bytes decoded ahead of the consumer; None: PIECE_BYTES."""
     look_first: LookFirst = field(default_factory=LookFirst)
     """State that carries over from one scan task to the next."""
+    coded_later: bool = False
+    """True if the scan task has no codes of text yet, which Arrow decodes faster."""
 
 
 PlacedBatch = tuple[int, pa.RecordBatch]
@@ -388,9 +406,12 @@ def _wanted(task: ScanTask, reading: Reading, at_once: AtOnce) -> Iterator[Place
             start = yield from _condition_first(task, reading, parts)
     if start < stop:
         decoder = None if at_once is _plain else _whole_decoder(task, reading)
+        rest = task.slice(start, stop)
         if decoder is not None:
             at_once = partial(_by_polars, decoder, None if parts is None else parts[start:])
-        for place, batch in at_once(task.slice(start, stop), reading):
+        elif reading.coded_later and at_once is not _plain:
+            rest = rest.coded(reading.condition.needs(reading.schema, reading.names))
+        for place, batch in at_once(rest, reading):
             yield start + place, reading.condition.kept(batch)
 
 

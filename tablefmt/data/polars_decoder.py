@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import known_values
-from tablefmt.data.direct_reader import shaped_column
+from tablefmt.data.direct_reader import as_type, shaped_column
 from tablefmt.data.file_prefetch import DataFiles
 from tablefmt.data.page_files import (
     ChunkBody,
@@ -379,7 +379,8 @@ class PolarsDecoder:
 
         oldest = polars.CompatLevel.oldest()
         columns = [
-            frame.get_column(name).to_arrow(compat_level=oldest).cast(stored[name]) for name in read
+            as_type(frame.get_column(name).to_arrow(compat_level=oldest), stored[name])
+            for name in read
         ]
         batch = pa.RecordBatch.from_arrays(columns or [pa.nulls(frame.height)], read or [_ROW])
         targets = [self.files.schema.field(name) for name in self.names]

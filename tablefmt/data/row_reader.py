@@ -100,8 +100,11 @@ def read_files(
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
     # If the caller keeps all batches, reading ahead needs no extra memory.
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
-    reading = Reading(schema, names, condition, first=first, most_bytes=most)
-    tasks = tasks_of(store, files, condition.needs(schema, names, eager, first))
+    later = condition.is_coded_later(store)
+    reading = Reading(
+        schema, names, condition, first=first, most_bytes=most, coded_later=later and first is None
+    )
+    tasks = tasks_of(store, files, condition.needs(schema, names, eager, first, not later))
     for task in chain.from_iterable(map(by_size, tasks)):
         with _diagnosed(store, task, schema, condition):
             for rows in matching(task, reading):
@@ -136,8 +139,9 @@ def locate_rows(
                 yield replace(one, file=run.start + one.file)
         return
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
-    reading = Reading(schema, names, condition, readahead)
-    for task in tasks_of(store, files, condition.needs(schema, names)):
+    later = condition.is_coded_later(store)
+    reading = Reading(schema, names, condition, readahead, coded_later=later)
+    for task in tasks_of(store, files, condition.needs(schema, names, coded=not later)):
         with _diagnosed(store, task, schema, condition):
             for place, rows in located(task, reading):
                 if rows.num_rows:
