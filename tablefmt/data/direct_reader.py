@@ -437,13 +437,9 @@ class PickedRows:
         rows = job.positions - job.start
         if rows[-1] >= fragment.metadata.row_group(job.group).num_rows:
             raise ValueError("the file has fewer rows than the log says")
-        # By column: the wanted rows, in one or more pieces.
-        found: dict[str, list[pa.Array]] = {}
         with self._filesystem.open_input_file(fragment.path) as source:
-            for picked in self._picked(job, source, read):
-                part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
-                batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
-                found |= {name: [batch.column(name)] for name in picked.names}
+            # By column: the wanted rows, in one or more pieces.
+            found = self._of_pages(job, source, read)
             rest = [name for name in read if name not in found]
             for piece in self._pieces(job, source, rest, rows) if rest else ():
                 for name in rest:
@@ -458,11 +454,23 @@ class PickedRows:
             columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
         return columns
 
-    def _picked(self, job: _Job, source: Any, names: Sequence[str]) -> list[PickedPages]:
-        """Return the pages with wanted rows, of the columns of which few pages have one."""
+    def _of_pages(self, job: _Job, source: Any, names: Sequence[str]) -> dict[str, list[pa.Array]]:
+        """Return the wanted rows of the columns of which few pages have one.
+
+        None, if a page is damaged: Arrow then decodes the whole row group, and reports the damage.
+        """
+        found: dict[str, list[pa.Array]] = {}
         if len(job.positions) > PICKED_MOST:
-            return []
-        return next(picked_pages([self._flat(job, source, names)], verified=False))
+            return found
+        fragment = self._fragments[job.place]
+        try:
+            for picked in next(picked_pages([self._flat(job, source, names)], verified=False)):
+                part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
+                batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
+                found |= {name: [batch.column(name)] for name in picked.names}
+        except (OSError, ValueError, pa.ArrowException):
+            return {}
+        return found
 
     def _pieces(
         self, job: _Job, source: Any, read: Sequence[str], rows: NDArray[np.int64]
