@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 
 import pyarrow as pa
@@ -130,9 +129,6 @@ def _pool() -> pa.MemoryPool:
     return pa.system_memory_pool() if chosen.backend_name == "mimalloc" else chosen
 
 
-THREADS = 16
-"""Footers read in parallel."""
-
 _CHECKED = ds.ParquetFragmentScanOptions(
     page_checksum_verification=True, pre_buffer=True, **THRIFT_LIMITS
 )
@@ -191,7 +187,7 @@ def dataset_of(
             kind = _coded(coded_columns(data.footer(path), text))
         file = kind.make_fragment(path, filesystem, file_size=size)
         if looks:
-            there = frozenset(file.physical_schema.names)
+            there = data.column_names(path) or frozenset(file.physical_schema.names)
             absent = {**initial, **lacking, **always}
             known |= {name: v for name, v in absent.items() if name not in there}
         known = {name: v for name, v in known.items() if v.is_valid}
@@ -200,9 +196,7 @@ def dataset_of(
         return kind.make_fragment(path, filesystem, _guarantee(known), file_size=size)
 
     described = (*(files[name].to_pylist() for name in ("path", "size", "rows")), exact, floats)
-    # If no value depends on missing columns, no footer is read here.
-    with ThreadPoolExecutor(max(1, min(THREADS, files.num_rows))) as pool:
-        fragments = list((pool.map if looks else map)(fragment, *described))
+    fragments = list(map(fragment, *described))
     return ds.FileSystemDataset(fragments, file_schema(schema), _PLAIN, filesystem)
 
 

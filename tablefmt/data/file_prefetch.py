@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.file_checksum import END_BYTES, End
 from tablefmt.log.bounded_parquet import check_end, checked_footer
-from tablefmt.log.parquet_footer import Leaf, Outline, leaves_of
+from tablefmt.log.parquet_footer import Leaf, Outline, leaves_of, top_level
 from tablefmt.store.buffers import PositionedReader, lent, reader_of
 from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 
@@ -72,6 +72,10 @@ class DataFiles(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]
         body = memoryview(self._files[path][1].body)
         length = int.from_bytes(body[-8:-4], "little")
         return leaves_of(bytes(body[-8 - length : -8]))
+
+    def column_names(self, path: str) -> frozenset[str]:
+        """Return the top-level columns of a file; none if its footer is unusual."""
+        return frozenset() if self._outlines[path] is None else top_level(self.leaves(path))
 
     def outline(self, path: str) -> Outline | None:
         """Return the parts of the footer of a file; None: Arrow finds no footer."""

@@ -362,7 +362,9 @@ class PolarsDecoder:
             rows = rows.filter(self.condition)
         frame = rows.select([*read, *([_ROW] if numbered else [])]).collect()
         if live is not None:
-            frame = frame.filter(polars.Series(live).gather(frame[_ROW]))
+            kept = live[frame[_ROW].to_numpy()]
+            if not kept.all():
+                frame = frame.filter(polars.Series(kept))
         if not frame.height:
             return None
         return self._shaped(frame, read, stored, known)

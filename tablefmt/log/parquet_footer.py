@@ -204,6 +204,16 @@ def leaves_of(footer: bytes) -> tuple[Leaf, ...]:
     return _schema(footer).leaves
 
 
+@lru_cache(16)
+def top_level(leaves: tuple[Leaf, ...]) -> frozenset[str]:
+    """Return the names of the top-level columns; none if a name is invalid."""
+    firsts = [(leaf.path, list_header(leaf.path, 0)[2]) for leaf in leaves]
+    try:
+        return frozenset(path[slice(*binary(path, at))].decode() for path, at in firsts)
+    except UnicodeDecodeError:
+        return frozenset()
+
+
 def schema_bytes(footer: bytes) -> bytes:
     """Return the bytes of a footer up to the end of its schema. Raises as `check_footer`."""
     try:
@@ -385,8 +395,11 @@ def _leaf(data: bytes, element: Fields, levels: tuple[int, int], path: tuple[byt
     width = _WIDTHS.get(kind, 0)
     if kind == _FIXED:
         width = max(0, _number(data, element, 2, 0))
-    # Encode a list of texts. From 15 texts on, the length comes after the first byte.
-    head = bytes([len(path) << 4 | BINARY]) if len(path) < 15 else b""
+    # Encode a list of texts. From 15 texts on, their number comes after the first byte.
+    count = len(path)
+    head = bytes([count << 4 | BINARY]) if count < 15 else bytes([0xF0 | BINARY, count])
+    if count > 0x7F:
+        head = bytes([0xF0 | BINARY, count & 0x7F | 0x80, count >> 7])
     return Leaf(kind, width, levels, head + b"".join(path))
 
 

@@ -27,7 +27,7 @@ from tablefmt.log import parquet_footer
 from tablefmt.log.bounded_parquet import footer_of, open_checked
 from tablefmt.log.codec import seal
 from tablefmt.log.object_names import entry_key
-from tablefmt.log.parquet_footer import check_footer
+from tablefmt.log.parquet_footer import check_footer, leaves_of, top_level
 from tablefmt.store.memory_store import MemoryStore
 from tests.tables import handle, memory, new_table, rows
 
@@ -432,3 +432,20 @@ def test_without_the_check_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "ASKED", without + ASKED)
     with pytest.raises(AssertionError, match="terminate called"):
         asked(1, 300)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 13, 14, 15, 130])
+def test_columns_have_their_names_and_paths_as_the_footer_has_them(depth: int) -> None:
+    kind, value = pa.int32(), 1
+    for level in range(depth):
+        kind, value = pa.struct([(f"level {level}", kind)]), {f"level {level}": value}  # type: ignore[assignment]
+    names = ["é", "a.b", "a column with a long name"]
+    columns = [pa.array([value, None], kind), pa.array([[1], []]), pa.array(["x", "y"])]
+    footer = footer_bytes(written(pa.table(columns, names)))
+    assert check_footer(footer).rows == 2
+    leaves = leaves_of(footer)
+    assert len(leaves) == 3
+    assert all(leaf.path in footer for leaf in leaves)
+    assert top_level(leaves) == {*names}
+    broken = footer.replace("é".encode(), b"\xff\xff")
+    assert top_level(leaves_of(broken)) == frozenset()
