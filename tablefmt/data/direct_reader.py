@@ -194,23 +194,33 @@ def row_groups(
 
 
 def first_rows(
-    files: ds.FileSystemDataset, part: Part, names: Sequence[str], most: int
+    files: ds.FileSystemDataset, part: Part, at: int, names: Sequence[str], most: int
 ) -> RowGroup:
-    """Return the first rows of the first row group of a part, as the only file, which has rows.
+    """Return the first rows of a row group of a part, as the only file.
+
+    Args:
+        files: whole files.
+        part: row groups of one of them.
+        at: which of these row groups; it has rows.
+        names: the columns to decode.
+        most: most rows to return.
 
     Raises as `row_groups`.
     """
     fragment, spans = part
     there, known = _there(fragment, names), known_values(fragment, files.schema)
-    group = fragment.row_groups[0].id
-    batch = _nothing(min(most, spans[0][1]))
+    group = fragment.row_groups[at].id
+    batch = _nothing(min(most, spans[at][1]))
     if there:
         with files.filesystem.open_input_file(fragment.path) as source:
             file = _opened(fragment, source, there, fragment.metadata)
             batches = file.iter_batches(most, row_groups=[group], columns=there, use_threads=False)
-            batch = next(batches)
+            # An exhausted iterator would end the generators that called this.
+            batch = next(batches, _nothing(0))
+    if not batch.num_rows:
+        raise ValueError("a row group has a different number of rows than its footer says")
     columns = [shaped_column(batch, files.schema.field(name), known) for name in names]
-    return RowGroup(0, spans[0][0], pa.RecordBatch.from_arrays(columns, list(names)))
+    return RowGroup(0, spans[at][0], pa.RecordBatch.from_arrays(columns, list(names)))
 
 
 def _there(fragment: ds.ParquetFileFragment, names: Sequence[str]) -> list[str]:

@@ -210,6 +210,9 @@ FEW_MATCH = 0.3
 LOOKED_ROWS = 1 << 14
 """Rows that show whether polars had better decode all columns: less than a page."""
 
+POLARS_THREADS = 2
+"""Pieces that polars decodes at once."""
+
 PLAIN_ROWS = 1 << 14
 """Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
 groups.
@@ -436,12 +439,18 @@ def _match_widely(task: ScanTask, reading: Reading, parts: Sequence[Part]) -> bo
     """
     if not is_loaded() or not task.data.on_disk or sum(map(part_rows, parts)) <= WINDOW_ROWS:
         return False
-    place, part = next((at, part) for at, part in enumerate(parts) if part[1])
+    # A row group may have no rows.
+    place, at, count = next(
+        (place, at, count)
+        for place, (_, spans) in enumerate(parts)
+        for at, (_, count) in enumerate(spans)
+        if count > 0
+    )
+    part = parts[place]
     if len(part[0].row_groups) != len(part[1]):
         return False
     test = _Test(task.slice(place, place + 1), reading)
-    first = first_rows(task.dataset, part, test.names, LOOKED_ROWS)
-    count = part[1][0][1]
+    first = first_rows(task.dataset, part, at, test.names, LOOKED_ROWS)
     matches = len(test.matches(first)) * count // first.rows.num_rows
     if matches <= PICKED_MOST:
         return False
@@ -624,7 +633,8 @@ def _by_polars(
     assert pushed is not None
     parts = passing_parts(task.dataset, pushed) if passing is None else passing
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
-    spare: list[FileMemory] = []
+    # Only a job that runs uses memory.
+    spare = [FileMemory() for _ in range(POLARS_THREADS)]
 
     def decode(run: list[Part]) -> tuple[list[Part], list[pa.RecordBatch] | None]:
         def live(at: int) -> NDArray[np.bool_] | None:
@@ -632,14 +642,14 @@ def _by_polars(
             vector = vectors[place]
             return None if vector is None else live_mask(vector, rows[place])
 
-        memory = spare.pop() if spare else FileMemory()
+        memory = spare.pop()
         found = decoder.rows(run, live, memory)
         spare.append(memory)
         return run, found
 
     # While polars decodes one piece, the pages of the next are verified.
     runs = pieces(parts, widths, POLARS_BYTES)
-    for run, batches in side_by_side(decode, runs, 2):
+    for run, batches in side_by_side(decode, runs, POLARS_THREADS):
         if batches is not None:
             yield from ((0, batch) for batch in batches)
             continue

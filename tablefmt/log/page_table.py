@@ -170,13 +170,16 @@ class _Pages:
 
     def table(self) -> PageTable:
         """Return all pages. Raises ValueError: a header is invalid."""
-        unpacked, checksum, values = _whole_numbers(self._digits).reshape(-1, 3).T
-        has_checksum = np.fromiter((d is not None for d in self._digits[1::3]), bool)
-        checksum = np.where(has_checksum, checksum & CHECKSUM_BITS, -1)
-        values = np.maximum(values, 0)
-        for at, page in self._unusual:
-            unpacked[at], values[at] = page.unpacked, page.values
-            checksum[at] = -1 if page.checksum is None else page.checksum
+        try:
+            unpacked, checksum, values = _whole_numbers(self._digits).reshape(-1, 3).T
+            has_checksum = np.fromiter((d is not None for d in self._digits[1::3]), bool)
+            checksum = np.where(has_checksum, checksum & CHECKSUM_BITS, -1)
+            values = np.maximum(values, 0)
+            for at, page in self._unusual:
+                unpacked[at], values[at] = page.unpacked, page.values
+                checksum[at] = -1 if page.checksum is None else page.checksum
+        except OverflowError:
+            raise ValueError("a page header has a number of more than 64 bits") from None
         packed = np.array(self._packed, np.int64)
         # Compression never makes a small page much larger.
         if (unpacked < 0).any() or (packed > unpacked + (unpacked >> 4) + EXCESS_BYTES).any():
@@ -200,7 +203,11 @@ _LONGEST = 5
 
 
 def _whole_numbers(digits: Sequence[bytes | None]) -> _Numbers:
-    """Return signed numbers, as a pattern has captured them; 0 for None."""
+    """Return signed numbers, as a pattern has captured them; 0 for None.
+
+    Raises:
+        OverflowError: a number has more than 64 bits.
+    """
     parts = [part or b"\0" for part in digits]
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
     flat = np.frombuffer(b"".join([*parts, b"\0" * _LONGEST]), np.uint8)

@@ -206,6 +206,27 @@ def test_a_scan_chooses_polars_where_few_rows_match(
     assert seen == [3, 3, 4]
 
 
+@pytest.mark.parametrize("statistics", [True, False])
+def test_the_first_row_group_may_have_no_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statistics: bool
+) -> None:
+    """Other writers leave such row groups. The first rows are looked at before all others."""
+    monkeypatch.setattr(matching_rows, "WINDOW_ROWS", 100)
+    monkeypatch.setattr(matching_rows, "PICKED_MOST", 9)
+    rows = pa.table({"id": range(2000), "key": [at % 50 for at in range(2000)]})
+    folder = tmp_path / "files"
+    folder.mkdir()
+    with pq.ParquetWriter(
+        folder / "a.parquet", rows.schema, write_statistics=statistics, write_page_checksum=True
+    ) as writer:
+        for start, count in ((0, 0), (0, 1000), (0, 0), (1000, 1000)):
+            writer.write_table(rows.slice(start, count))
+    table = tablefmt.import_table(folder, "parquet", into=tmp_path / "t")
+    for condition, count in (("key = 7", 40), ("key > 7", 1680), ("id = 1999", 1), ("id < 0", 0)):
+        assert same_rows(table, condition) == count
+        assert same_rows(table, condition, ["id"]) == count
+
+
 def test_a_damaged_page_is_an_error_that_names_the_file(
     tmp_path: Path, decoded: list[bool]
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tablefmt.log import page_table
+from tablefmt.log import page_table, thrift_writing
 from tablefmt.log.bounded_parquet import Page, chunk_extent, pages_in
 from tablefmt.log.page_table import PageTable, pages_of_bodies, pages_of_files
 from tests.scheduling import examples
@@ -248,6 +248,17 @@ def test_numbers_of_all_lengths() -> None:
             )
             table = pages_of_bodies([header] * 20)
             assert as_pages(table) == [[page]] * 20
+
+
+@pytest.mark.parametrize("form", [b"\x2c\x15%b\x15\x00\x15\x06\x15\x06", b"\x5c\x15%b"])
+def test_a_number_of_too_many_bits_is_an_invalid_header(form: bytes) -> None:
+    """A foreign exception would not name the file. Both a usual and an unusual header have it."""
+    for number in (1 << 31, 1 << 61, 1 << 62, 1 << 66, (1 << 68) - 1):
+        header = b"\x15\x00\x15\x00\x15\x00" + form % thrift_writing.signed(number) + b"\x00\x00"
+        (page,) = pages_in(header)
+        assert page.values == number
+        expected = ValueError if number >= 1 << 63 else [[page]]
+        assert answer(lambda chunks: as_pages(pages_of_bodies(chunks)), [header]) == expected
 
 
 def signed(number: int) -> bytes:
