@@ -2,7 +2,9 @@
 
 The tables have N files, 1,000 partitions, 10 columns with bounds, and no data.
 
-All figures except bytes are in seconds. The fit is t = a + b * N over the given sizes.
+All figures except bytes and MB are in seconds. The fit is t = a + b * N over the given sizes, with
+equal weight for each size's relative error. After a run with 10 million files, it is extrapolated
+to 100 million.
 
 python -m benchmarks.checkpoints [--files 10000 100000 1000000] [--rounds 3] [--no-deltalake]
 """
@@ -26,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 import tablefmt
-from benchmarks.harness import save
+from benchmarks.harness import peak_mb, save
 from benchmarks.state import following, seconds
 from tablefmt.commit.environment import SYSTEM
 from tablefmt.log.codec import decode
@@ -39,6 +41,12 @@ COLUMNS = 10
 PARTITIONS = 1000
 EACH = 62_500
 """Files of a commit."""
+
+DELTALAKE_MAX = 1_000_000
+"""Most files for deltalake. More take its writer too long."""
+
+FITTED = 100_000_000
+"""Number of files to which the fit is extrapolated."""
 
 
 def build(uri: str, files: int) -> None:
@@ -123,20 +131,32 @@ def one(uri: str, files: int) -> dict[str, float]:
     found["memory of core columns, bytes per file"] = (resident() - before) / files
     for name, where in plans(files).items():
         cold = tablefmt.open(uri)
+        spent = time.process_time()
         found[f"plan, {name}: cold"] = seconds(partial(planned, cold, where))
+        found[f"plan, {name}: cold, processor"] = time.process_time() - spent
+        spent = time.process_time()
         found[f"plan, {name}: warm"] = seconds(partial(planned, cold, where), 3)
+        found[f"plan, {name}: warm, processor"] = (time.process_time() - spent) / 3
         start = time.perf_counter()
         tablefmt.open(uri).scan(where=where).files()
         found[f"open and plan, {name}"] = time.perf_counter() - start
     return found
 
 
-def in_process(uri: str, files: int) -> dict[str, float]:
-    """Run `one` in a separate process."""
-    code = "import json,sys; from benchmarks.checkpoints import one; "
-    code += "print(json.dumps(one(sys.argv[1], int(sys.argv[2]))))"
+def memory_of(uri: str, where: str) -> dict[str, float]:
+    """Measure the memory of opening the table and one plan, in a process that did neither."""
+    warm = tablefmt.create("memory://warm-up", "c1 BIGINT")
+    warm.append(pa.table({"c1": [1]}))
+    planned(warm, "c1 = 1")
+    return {"MB": peak_mb(lambda: planned(tablefmt.open(uri), where))}
+
+
+def in_process(work: str, *arguments: object) -> dict[str, float]:
+    """Run a function of this module in a separate process."""
+    code = f"import json,sys; from benchmarks.checkpoints import {work}; "
+    code += f"print(json.dumps({work}(*json.loads(sys.argv[1]))))"
     done = subprocess.run(
-        [sys.executable, "-c", code, uri, str(files)], check=True, capture_output=True
+        [sys.executable, "-c", code, json.dumps(arguments)], check=True, capture_output=True
     )
     result: dict[str, float] = json.loads(done.stdout)
     return result
@@ -156,10 +176,13 @@ def run(files: int, rounds: int, deltalake: bool) -> dict[str, float]:
         found["bytes per file"] = report.written_bytes / files
         found["write, again: nothing changed"] = table.checkpoint().seconds
         found |= changed(table, files)
-        rest = [in_process(uri, files) for _ in range(rounds)]
+        rest = [in_process("one", uri, files) for _ in range(rounds)]
         found |= {name: min(each[name] for each in rest) for name in rest[0]}
+        for name, where in plans(files).items():
+            used = in_process("memory_of", uri, where)["MB"]
+            found[f"memory of open and plan, {name}, MB"] = used
         found |= refreshed(uri)
-        if deltalake:
+        if deltalake and files <= DELTALAKE_MAX:
             found |= beside(f"{folder}/delta", files, rounds)
         return found
     finally:
@@ -246,8 +269,11 @@ def beside(uri: str, files: int, rounds: int) -> dict[str, float]:
 
 
 def fit(sizes: list[int], values: list[float]) -> tuple[float, float]:
-    """Return a and b of t = a + b * N."""
-    b, a = np.polyfit(sizes, values, 1)
+    """Return a and b of t = a + b * N, with the least relative errors. Nothing shrinks with N."""
+    weights = 1 / np.maximum(values, 1e-9)
+    b, a = np.polyfit(sizes, values, 1, w=weights)
+    if b < 0:
+        return float(np.average(values, weights=weights**2)), 0.0
     return float(a), float(b)
 
 
@@ -261,12 +287,15 @@ def main() -> None:
     results = {n: run(n, given.rounds, not given.no_deltalake) for n in given.files}
     names = list(results[given.files[0]])
     document: dict[str, Any] = {
-        name: {str(n): round(results[n][name], 6) for n in given.files} for name in names
+        name: {str(n): round(each[name], 6) for n, each in results.items() if name in each}
+        for name in names
     }
-    if len(given.files) > 1:
-        for name in names:
-            a, b = fit(given.files, [results[n][name] for n in given.files])
-            document[name]["a"], document[name]["b, µs per file"] = round(a, 5), round(b * 1e6, 5)
+    for name, figures in document.items():
+        if len(figures) > 1 and "per" not in name.split():
+            a, b = fit(list(map(int, figures)), list(figures.values()))
+            figures |= {"a": round(a, 5), "b, µs per file": round(b * 1e6, 5)}
+            if max(given.files) * 10 >= FITTED:
+                figures[f"{FITTED} by the fit"] = round(a + b * FITTED, 4)
     save("checkpoints", {"figures": document})
 
 

@@ -76,7 +76,7 @@ from tablefmt.snapshot.log_view import LogView
 from tablefmt.store.clocks import seconds_between
 from tablefmt.store.object_store import NoAnswer, Refused, Store, Written
 
-OVERFLOW_FROM_FILES = 2000
+OVERFLOW_FROM_FILES = 512
 """Fewer files than this seldom reach OVERFLOW_ABOVE_BYTES, so their size is computed only if the
 whole entry is longer. The bound of imported files is lower, so theirs is always computed."""
 

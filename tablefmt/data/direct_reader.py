@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.parallel_jobs import side_by_side
-from tablefmt.data.picked_pages import PickedPages, WantedRows, flat_columns, picked_pages
+from tablefmt.data.picked_pages import PickedPages, WantedRows, picked_pages
 from tablefmt.data.scan_tasks import Part, extents, part_rows
 from tablefmt.log.bounded_parquet import columns_of, opened_with
+from tablefmt.log.page_files import flat_columns
 from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.arrow_types import file_schema
 from tablefmt.model.positions import live_mask

@@ -42,7 +42,6 @@ from tablefmt.data.direct_reader import (
     plain_batches,
     row_groups,
 )
-from tablefmt.data.page_files import FileMemory
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.polars_decoder import PIECE_BYTES as POLARS_BYTES
 from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for, is_loaded
@@ -59,6 +58,7 @@ from tablefmt.data.scan_tasks import (
 )
 from tablefmt.data.small_files import Run, small_files
 from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to_scan_expression
+from tablefmt.log.page_files import FileMemory
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask, true_positions
 from tablefmt.model.schema import Schema

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from tablefmt.data.column_bounds import file_bounds, nan_counts
 from tablefmt.data.file_checksum import footer_checksum
-from tablefmt.data.page_files import CODECS, ENCODINGS
 from tablefmt.data.parquet_writer import (
     Encodings,
     FileSink,
@@ -25,6 +24,7 @@ from tablefmt.data.parquet_writer import (
 )
 from tablefmt.data.stored_groups import CopiedColumn, MixedGroup
 from tablefmt.log.bounded_parquet import footer_of
+from tablefmt.log.page_files import CODECS, ENCODINGS
 from tablefmt.log.parquet_footer import INT32, LIST, STRUCT, fields, list_header, number, skip
 from tablefmt.log.thrift_writing import Encoded, int32, int64, list_of, signed, struct_of
 from tablefmt.model.arrow_types import file_schema

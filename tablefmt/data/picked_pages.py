@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.data.page_files import StoredChunk, known_form, page_file
 from tablefmt.log.bounded_parquet import chunk_extent
+from tablefmt.log.page_files import StoredChunk, known_form, page_file
 from tablefmt.log.page_table import PageTable, pages_of_files, read_at
-from tablefmt.log.parquet_footer import Leaf, binary
+from tablefmt.log.parquet_footer import Leaf
 
 WORTH = 0.7
 """Pages are picked if they hold at most this share of the row group's rows."""
@@ -62,15 +62,6 @@ class PickedPages(NamedTuple):
     def file(self) -> pa.Buffer:
         """Return them as a Parquet file with one row group."""
         return pa.py_buffer(page_file([(self.total, self.chunks)]))
-
-
-def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
-    """Return the top-level columns without nesting by name, each with its index."""
-    return {
-        leaf.path[slice(*binary(leaf.path, 1))].decode(): at
-        for at, leaf in enumerate(leaves)
-        if leaf.path[0] >> 4 == 1 and leaf.levels[0] == 0
-    }
 
 
 def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[PickedPages]]:

@@ -30,14 +30,7 @@ from numpy.typing import NDArray
 from tablefmt.data.arrow_scanner import known_values
 from tablefmt.data.direct_reader import as_type, shaped_column
 from tablefmt.data.file_prefetch import DataFiles
-from tablefmt.data.page_files import (
-    ChunkBody,
-    FileMemory,
-    checked_chunks,
-    known_form,
-    page_file,
-)
-from tablefmt.data.picked_pages import PickedPages, flat_columns
+from tablefmt.data.picked_pages import PickedPages
 from tablefmt.data.scan_tasks import Part
 from tablefmt.expressions.predicate import (
     And,
@@ -51,6 +44,14 @@ from tablefmt.expressions.predicate import (
     normalise,
 )
 from tablefmt.log.bounded_parquet import chunk_extent, columns_of
+from tablefmt.log.page_files import (
+    ChunkBody,
+    FileMemory,
+    checked_chunks,
+    flat_columns,
+    known_form,
+    page_file,
+)
 from tablefmt.log.parquet_footer import Leaf
 from tablefmt.model.schema import Decimal, Field, Schema
 from tablefmt.store.forks import renew_after_fork

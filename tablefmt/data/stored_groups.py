@@ -24,12 +24,6 @@ import pyarrow.parquet as pq
 from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
 from tablefmt.data.imported_files import has_imported
 from tablefmt.data.matching_rows import Reading, RowFilter, matching
-from tablefmt.data.page_files import (
-    ENCODINGS,
-    StoredChunk,
-    known_form,
-    page_file,
-)
 from tablefmt.data.parquet_writer import (
     DELTA,
     GROUP_BYTES,
@@ -43,6 +37,12 @@ from tablefmt.data.scan_tasks import ScanTask, tasks_of
 from tablefmt.data.value_conversion import relabelled
 from tablefmt.errors import CorruptDataError, TablefmtError
 from tablefmt.log.bounded_parquet import chunk_extent
+from tablefmt.log.page_files import (
+    ENCODINGS,
+    StoredChunk,
+    known_form,
+    page_file,
+)
 from tablefmt.log.parquet_footer import (
     BINARY,
     BOOLEANS,

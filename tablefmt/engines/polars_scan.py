@@ -31,7 +31,8 @@ from tablefmt.model.arrow_types import arrow_type
 from tablefmt.model.positions import live_mask
 from tablefmt.model.schema import Array, Decimal, Field, Map, Struct, Type
 from tablefmt.model.times import Time
-from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version, first_files
+from tablefmt.session.table_scan import ReadableTable, Scan, explain_given_up_version
+from tablefmt.snapshot.file_columns import WITHOUT_BOUNDS
 from tablefmt.store.location import Uri
 
 
@@ -241,9 +242,10 @@ class _Reader:
         if limit is not None:
             # The limit counts rows before the condition applies.
             predicate = None
-        files = snapshot.matching(predicate)
-        if limit is not None:
-            files = first_files(files, limit)
+        if limit is None:
+            files = snapshot.matching(predicate, WITHOUT_BOUNDS)
+        else:
+            files = snapshot.first(limit, WITHOUT_BOUNDS)
         parts = self._parts(files, columns, condition is not None and limit is None)
         queries: Iterable[_Part]
         if parts is None:

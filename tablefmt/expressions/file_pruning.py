@@ -8,9 +8,9 @@ file. Spec: PRN-4 .. PRN-9 (spec/pruning.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +52,19 @@ def may_match(predicate: Predicate, files: pa.Table, partition_ids: frozenset[in
     Returns:
         Shape (files.num_rows,). False only if no row can match. Spec: PRN-4 .. PRN-9.
     """
-    return _Pruner(files, partition_ids).mask(normalise(predicate))
+    whole, pruner = normalise(predicate), _Pruner(files, partition_ids)
+    candidates = pruner.candidates(whole) if files.num_rows >= NARROWED_FROM else None
+    at = None if candidates is None else np.flatnonzero(candidates)
+    if candidates is None or at is None or len(at) * 4 > files.num_rows:
+        return pruner.mask(whole)
+    candidates[at] = _Pruner(files.take(pa.array(at)), partition_ids).mask(whole)
+    return candidates
+
+
+NARROWED_FROM = 1 << 12
+"""Number of files from which bounds alone choose candidates first. The counts are then checked for
+candidates only.
+"""
 
 
 def exclusions(
@@ -100,6 +112,28 @@ class _Facts:
     """True if every row is certainly NaN."""
 
 
+class _Span(NamedTuple):
+    """Bounds of one column in every file."""
+
+    lower: Any
+    upper: Any
+    ordered: Any
+    """True if both are known, and in the right order."""
+
+
+_Compare = Callable[[Any, pa.Scalar], Any]
+
+_EXCLUDED_BY: dict[str, tuple[_Compare | None, _Compare | None]] = {
+    "<": (pc.greater_equal, None),
+    "<=": (pc.greater, None),
+    ">": (None, pc.less_equal),
+    ">=": (None, pc.less),
+    "=": (pc.greater, pc.less),
+    "<=>": (pc.greater, pc.less),
+}
+"""Comparisons of a lower bound, and of an upper bound, that exclude a value."""
+
+
 class _Pruner:
     """Evaluator of normalised predicates over one table of files."""
 
@@ -108,6 +142,7 @@ class _Pruner:
         self.names = frozenset(files.column_names)
         self.partition_ids = partition_ids
         self.known: dict[int, _Facts] = {}
+        self.spans: dict[int, _Span | None] = {}
 
     def mask(self, predicate: Predicate) -> Mask:
         """Return a mask of the files for which it may be TRUE; unknown counts as TRUE (PRN-5)."""
@@ -132,6 +167,49 @@ class _Pruner:
         if facts is None:
             facts = self.known[field.id] = self._facts(field)
         return _may(leaf, negated, facts, self._all(True))
+
+    def candidates(self, predicate: Predicate) -> Mask | None:
+        """Return a new mask that is TRUE wherever `mask` is; None if bounds exclude nothing.
+
+        It is computed from bounds and partition values, without counts.
+        """
+        if isinstance(predicate, And | Or):
+            each = [self.candidates(item) for item in predicate.items]
+            known = [mask for mask in each if mask is not None]
+            if isinstance(predicate, And):
+                return np.logical_and.reduce(known) if known else None
+            return np.logical_or.reduce(known) if known and len(known) == len(each) else None
+        leaf = predicate.item if isinstance(predicate, Not) else predicate
+        if isinstance(leaf, Constant):
+            return None
+        field = leaf.field  # type: ignore[union-attr]  # normalise leaves Not above leaves alone
+        if field.id in self.partition_ids and f"partition.{field.id}" in self.names:
+            return self.mask(predicate)
+        if isinstance(predicate, Comparison):
+            return self._within(field, predicate.op, [predicate.value])
+        return self._within(field, "=", predicate.values) if isinstance(predicate, In) else None
+
+    def _within(self, field: Field, op: str, values: Sequence[Any]) -> Mask | None:
+        """Return a mask without the files whose bounds exclude a comparison with all values."""
+        if field.id not in self.spans:
+            self.spans[field.id] = self._span(field)
+        span, known = self.spans[field.id], [value for value in values if value is not None]
+        if span is None or op not in _EXCLUDED_BY or not known:
+            return None
+        kind = arrow_type(field.type)
+        least, most = pa.scalar(min(known), kind), pa.scalar(max(known), kind)
+        above, below = _EXCLUDED_BY[op]
+        sides = [above(span.lower, most)] if above else []
+        sides += [below(span.upper, least)] if below else []
+        excluded = sides[0] if len(sides) == 1 else pc.or_(*sides)
+        return ~_truth(pc.and_(excluded, span.ordered))
+
+    def _span(self, field: Field) -> _Span | None:
+        """Return the bounds of a column. The bounds of floats leave out NaN, so they are none."""
+        lower, upper = (self._bound(f"{side}.{field.id}", field) for side in ("lower", "upper"))
+        if lower is None or upper is None or is_float(field.type):
+            return None
+        return _Span(lower, upper, pc.less_equal(lower, upper))
 
     def _all(self, value: bool) -> Mask:
         return np.full(self.files.num_rows, value, dtype=np.bool_)

@@ -61,15 +61,23 @@ def unseal(body: bytes, most: int) -> bytes:
     Raises:
         CorruptEntryError: ENT-1, ENT-2.
     """
+    return _unsealed(body, most)[0]
+
+
+def _unsealed(body: bytes, most: int) -> tuple[bytes, str]:
+    """Return `unseal`, and the digest of all bytes."""
     if length_of(body) > most:
         raise bad("ENT-2", f"it has {length_of(body)} bytes; at most {most} are allowed")
     tail = _TAIL.fullmatch(body[-_TAIL_LENGTH:]) if len(body) > _TAIL_LENGTH else None
     if tail is None:
         raise bad("ENT-1", f"the entry is torn: its {len(body)} bytes do not end in a checksum")
     signed = body[:-_TAIL_LENGTH]
-    if digest(signed).encode() != tail[1]:
+    hashed = hashlib.sha256(signed)
+    if hashed.hexdigest().encode() != tail[1]:
         raise bad("ENT-1", "the checksum does not match the bytes: they were changed")
-    return signed
+    # The hash of the whole continues the hash of its first part.
+    hashed.update(body[-_TAIL_LENGTH:])
+    return signed, hashed.hexdigest()
 
 
 def encode(entry: Entry) -> bytes:
@@ -111,11 +119,11 @@ def decode(body: bytes, version: int) -> StoredEntry:
         UnsupportedFeatureError: VER-2, a newer version wrote it; `features` names its features.
     """
     try:
-        document = document_of(body, version)
+        document, whole = _document(body, version)
         entry = entry_from_json(document)
         if entry.version != version:
             raise bad("ENT-3", f"its version is {entry.version}: it was renamed or copied")
-        return StoredEntry(entry, digest(body))
+        return StoredEntry(entry, whole)
     except CorruptEntryError as error:
         if error.key:
             raise
@@ -129,7 +137,13 @@ def document_of(body: bytes, version: int) -> dict[str, Any]:
         CorruptEntryError: ENT-1, ENT-2, ENT-3.
         UnsupportedFeatureError: VER-2, a newer version wrote it.
     """
-    document = object_of(unseal(body, ENTRY_BYTES_MAX) + b"}")
+    return _document(body, version)[0]
+
+
+def _document(body: bytes, version: int) -> tuple[dict[str, Any], str]:
+    """Return `document_of`, and the digest of all bytes."""
+    signed, whole = _unsealed(body, ENTRY_BYTES_MAX)
+    document = object_of(signed + b"}")
     number = document.get("format")
     if type(number) is int and number > FORMAT:
         raise needs_newer(entry_key(version), [f"format:{number}"])
@@ -138,7 +152,7 @@ def document_of(body: bytes, version: int) -> dict[str, Any]:
     beyond = unknown_names(document)
     if beyond:
         raise needs_newer(entry_key(version), beyond)
-    return document
+    return document, whole
 
 
 _ROWS_ONLY = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from tablefmt.errors import CorruptEntryError, CorruptTableError, UnsupportedFea
 from tablefmt.log.bounded_parquet import footer_of, most_expanded, read_bounded, rows_are
 from tablefmt.log.codec import digest
 from tablefmt.log.entry_columns import no_columns
-from tablefmt.log.object_names import deletes_key, first_path_problem, overflow_key
+from tablefmt.log.object_names import deletes_key, first_path_problem, is_side_key, overflow_key
 from tablefmt.log.strict_json import unknown_columns
 from tablefmt.model.features import needs_newer
 from tablefmt.model.log_entry import OverflowFile, RowDeletes, StoredEntry
@@ -20,9 +20,9 @@ from tablefmt.model.positions import DELETE_COLUMNS, delete_columns
 from tablefmt.store.buffers import reader_of
 from tablefmt.store.object_store import PARQUET_BYTES_MAX, KeyNotFoundError, Store
 
-OVERFLOW_ABOVE_BYTES = 1 << 20
+OVERFLOW_ABOVE_BYTES = 256 << 10
 """Maximum size of `add` columns inside an entry, as JSON. Larger ones go to an overflow file
-(ENT-2).
+(ENT-2). A reader takes several times as long for them as for an overflow file.
 """
 
 IMPORT_ABOVE_BYTES = 64 << 10
@@ -52,7 +52,12 @@ def read_overflow(store: Store, side: OverflowFile) -> pa.Table:
         CorruptTableError: ADD-6, missing, of another length, or not of that SHA-256.
         CorruptEntryError: KEY-2. UnsupportedFeatureError: VER-2, a column that is not known.
     """
-    columns = _read(store, side, "ADD-6", "add")
+    return _added(side, _body(store, side, "ADD-6"))
+
+
+def _added(side: OverflowFile, body: bytes) -> pa.Table:
+    """Return `read_overflow` of these bytes."""
+    columns = _decoded(side, body, "ADD-6", "add")
     none = no_columns(columns.column_names)
     if none:
         message = f"the overflow metadata file has an invalid column {none[0]!r:.100} for `add`"
@@ -74,7 +79,12 @@ def read_deletes(store: Store, side: OverflowFile) -> pa.Table:
         CorruptTableError: DEL-3, missing, different from what the entry records, or against DEL-1.
         UnsupportedFeatureError: VER-2, an unknown column.
     """
-    columns = _read(store, side, "DEL-3", "delete")
+    return _deleted(side, _body(store, side, "DEL-3"))
+
+
+def _deleted(side: OverflowFile, body: bytes) -> pa.Table:
+    """Return `read_deletes` of these bytes."""
+    columns = _decoded(side, body, "DEL-3", "delete")
     try:
         columns = columns.select(DELETE_COLUMNS.names).cast(DELETE_COLUMNS)
         if (
@@ -100,13 +110,48 @@ def read_overflows(
     """
     adds: dict[int, pa.Table] = {}
     deletes: dict[int, pa.Table] = {}
-    for stored in entries:
-        entry = stored.entry
-        if isinstance(entry.add, OverflowFile):
-            adds[entry.version] = read_overflow(store, entry.add)
-        if isinstance(entry.delete, OverflowFile):
-            deletes[entry.version] = read_deletes(store, entry.delete)
+    named = (
+        (entry.version, side)
+        for entry in (stored.entry for stored in entries)
+        for side in (entry.add, entry.delete)
+        if isinstance(side, OverflowFile)
+    )
+    while some := _within_bytes(named):
+        for (version, side), body in zip(some, _bodies(store, some), strict=True):
+            if is_side_key(side.path):
+                adds[version] = _added(side, _checked(side, body, "ADD-6"))
+            else:
+                deletes[version] = _deleted(side, _checked(side, body, "DEL-3"))
     return adds, deletes
+
+
+def _bodies(store: Store, some: Sequence[tuple[int, OverflowFile]]) -> Sequence[bytes | None]:
+    """Return the bytes of overflow files, of several in one round of requests; None if absent."""
+    # Request one byte more than recorded, to detect a longer file.
+    ranges = [(side.path, 0, side.size + 1) for _, side in some]
+    if len(ranges) > 1:
+        return store.get_ranges(ranges)
+    try:
+        return [store.get_range(*ranges[0])]
+    except KeyNotFoundError:
+        return [None]
+
+
+AT_ONCE_BYTES = 32 << 20
+"""Overflow files of several entries are requested together up to this size."""
+
+
+def _within_bytes(named: Iterator[tuple[int, OverflowFile]]) -> list[tuple[int, OverflowFile]]:
+    """Return the next files, of at most AT_ONCE_BYTES or one more than that."""
+    some: list[tuple[int, OverflowFile]] = []
+    length = 0
+    for version, side in named:
+        _check_size(side, "ADD-6" if is_side_key(side.path) else "DEL-3")
+        some.append((version, side))
+        length += side.size
+        if length >= AT_ONCE_BYTES:
+            break
+    return some
 
 
 def _write(store: Store, key: str, columns: pa.Table) -> OverflowFile:
@@ -167,18 +212,22 @@ def _deltas(columns: pa.Table) -> dict[str, str]:
     return found
 
 
-def _read(store: Store, side: OverflowFile, rule: str, place: str) -> pa.Table:
-    """Read one overflow metadata file within the bounds that the entry gives."""
+def _body(store: Store, side: OverflowFile, rule: str) -> bytes:
+    """Return the bytes of one overflow metadata file, checked against its entry."""
+    _check_size(side, rule)
+    return _checked(side, _bodies(store, [(0, side)])[0], rule)
+
+
+def _check_size(side: OverflowFile, rule: str) -> None:
     if side.size > PARQUET_BYTES_MAX or side.files > OVERFLOW_LINES_MAX:
         message = f"the overflow metadata file would be {side.size} bytes of {side.files} files"
         raise CorruptTableError(message, key=side.path, rule=rule)
-    try:
-        # Request one byte more than recorded, to detect a longer file.
-        body = store.get_range(side.path, 0, side.size + 1)
-    except KeyNotFoundError:
-        raise CorruptTableError(
-            "the overflow metadata file is missing", key=side.path, rule=rule
-        ) from None
+
+
+def _checked(side: OverflowFile, body: bytes | None, rule: str) -> bytes:
+    """Return the bytes after a check of their length and SHA-256."""
+    if body is None:
+        raise CorruptTableError("the overflow metadata file is missing", key=side.path, rule=rule)
     if len(body) != side.size or digest(body) != side.sha256:
         raise CorruptTableError(
             f"the overflow metadata file is not what the entry records: expected {side.size} bytes "
@@ -186,6 +235,11 @@ def _read(store: Store, side: OverflowFile, rule: str, place: str) -> pa.Table:
             key=side.path,
             rule=rule,
         )
+    return body
+
+
+def _decoded(side: OverflowFile, body: bytes, rule: str, place: str) -> pa.Table:
+    """Return the columns of one overflow metadata file within the bounds that the entry gives."""
     try:
         # Few bytes of Parquet may be many rows, so never read more rows than the entry records.
         footer = footer_of(body)

@@ -14,12 +14,12 @@ from tablefmt.log.codec import digest
 from tablefmt.log.object_names import root_version
 from tablefmt.printable import number_of, printable
 from tablefmt.session.table_context import TableContext
-from tablefmt.snapshot.checkpoint_parts import PartFile
 from tablefmt.snapshot.checkpoint_reader import listed_roots, read_base
 from tablefmt.snapshot.checkpoint_root import Part, Root
 from tablefmt.snapshot.checkpoint_writer import Checkpoint
 from tablefmt.snapshot.file_columns import exact_sum
 from tablefmt.snapshot.log_view import LogView
+from tablefmt.snapshot.part_file import PartFile
 from tablefmt.store.object_store import KeyNotFoundError, Store
 
 

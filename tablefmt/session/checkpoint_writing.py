@@ -120,8 +120,10 @@ def checkpoint_named(store: Store, hint: Hint | None, known: int) -> int:
     return version
 
 
-MANY_FILES = 1 << 16
-"""An entry that adds at least this many files is followed by a checkpoint at once."""
+MANY_FILES = 1 << 10
+"""An entry that adds at least this many files is followed by a checkpoint at once. It takes less
+time than to write the files, and spares each reader the columns of all files.
+"""
 
 LATE_STEPS = 4
 """Parts of an interval. The writer of each part's last version may write a late checkpoint."""

@@ -153,12 +153,17 @@ class Scan(BatchSource):
         return pa.Table.from_batches(list(self._batches(kept=True)), self.schema)
 
     def _batches(self, kept: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. `kept`: the caller keeps all batches in memory."""
         left = self.limit
         if left == 0:
             return
-        files, schema = self._readable, self.snapshot.schema
-        if left is not None and self._condition is None:
-            files = first_files(files, left)
+        schema = self.snapshot.schema
+        if left is None or self._condition is not None:
+            files = self._readable
+        elif "survivors" in self.__dict__:
+            files = first_files(self._readable, left)
+        else:
+            files = self.snapshot.with_vectors(self.snapshot.first(left, WITHOUT_BOUNDS))
         # With a condition, the number of files that give enough rows is unknown.
         eager = left is None or self._condition is None
         batches = read_files(

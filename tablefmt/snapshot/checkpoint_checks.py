@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tablefmt.model.arrow_types import from_arrow
 from tablefmt.model.log_entry import PARTITIONING
 from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.scalar_values import decode
-from tablefmt.model.schema import Field, is_nested
+from tablefmt.model.schema import Field, Type, is_nested
 from tablefmt.model.type_widening import share_origin
 from tablefmt.snapshot.checkpoint_root import SegmentPart
 from tablefmt.snapshot.file_columns import exact_sum
@@ -114,14 +115,23 @@ def _field_problem(column: pa.Field, limits: CheckpointLimits) -> str | None:
         return None if column.type == pa.int64() else f"has type {column.type}"
     if group == "partition" and known not in limits.all_partition_ids:
         return "is not of a partition column"
-    try:
-        (found,) = from_arrow(pa.schema([pa.field("x", column.type)])).fields
-    except SchemaMismatchError:
+    found = _type_of(column.type)
+    if found is None:
         return f"has type {column.type}"
     field = limits.fields.get(known)
     # For a column that was dropped since, the only known fact is that it is not nested.
-    fits = not is_nested(found.type) if field is None else share_origin(found.type, field.type)
+    fits = not is_nested(found) if field is None else share_origin(found, field.type)
     return None if fits else f"has type {column.type}, which its column never had"
+
+
+@lru_cache(64)
+def _type_of(kind: pa.DataType) -> Type | None:
+    """Return the type of columns with this Arrow type; None: no column can have it."""
+    try:
+        (found,) = from_arrow(pa.schema([pa.field("x", kind)])).fields
+    except SchemaMismatchError:
+        return None
+    return found.type
 
 
 _GROUPS = frozenset({"partition.", "lower.", "upper.", "nulls.", "nans."})

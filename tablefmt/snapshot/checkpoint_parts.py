@@ -1,30 +1,21 @@
-"""Parts of a checkpoint: Parquet objects, written once, read on demand by columns and row groups.
-
-They hold the files and the deleted rows. All data read is checked: the footer by its SHA-256, pages
-by their checksums.
+"""Files and deleted rows in the parts of a checkpoint, read on demand and checked.
 
 Spec: CKP-3, CKP-4, CKP-6.
 """
 
 from __future__ import annotations
 
-import io
-import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.errors import CorruptEntryError, LostCheckpointError
+from tablefmt.errors import CorruptEntryError
 from tablefmt.expressions.file_pruning import Mask, may_match
 from tablefmt.expressions.predicate import Predicate, fields
-from tablefmt.log.bounded_parquet import footer_of, read_bounded, rows_are
-from tablefmt.log.codec import digest
-from tablefmt.log.object_names import part_key
 from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.schema import Field
@@ -43,178 +34,12 @@ from tablefmt.snapshot.checkpoint_checks import (
 from tablefmt.snapshot.checkpoint_root import Part, SegmentPart, live_files
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import typed_bounds
+from tablefmt.snapshot.part_file import ROW_GROUP, PartFile
 from tablefmt.snapshot.segment_reuse import members
 from tablefmt.snapshot.segments import FileColumns, Places
-from tablefmt.store.buffers import PositionedReader, lent
-from tablefmt.store.object_store import KeyNotFoundError, Range, Store
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-ROW_GROUP = 1 << 13
-"""Lines per row group. A reader of all columns of few files reads this many lines."""
-
-GAP_BYTES = 64 << 10
-"""Ranges with at most this gap are requested as one."""
-
-_DELTA = ("id", "added", "size", "rows", "footer", "written", "file", "version")
-
-
-def encode_part(columns: pa.Table) -> bytes:
-    """Return the bytes of a Parquet object with these columns."""
-    sink = pa.BufferOutputStream()
-    encodings = {name: "DELTA_BINARY_PACKED" for name in _DELTA if name in columns.column_names}
-    encodings |= {name: "DELTA_BYTE_ARRAY" for name in ("path",) if name in columns.column_names}
-    pq.write_table(
-        columns,
-        sink,
-        row_group_size=ROW_GROUP,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=[n for n in columns.column_names if n.startswith(("partition.", "nulls."))],
-        column_encoding=encodings,
-        write_statistics=False,
-        write_page_checksum=True,
-        store_schema=True,
-    )
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
-
-
-def write_part(store: Store, nonce: str, columns: pa.Table) -> Part:
-    """Store columns as a part with a name of its own."""
-    body = encode_part(columns)
-    key = part_key(nonce)
-    store.put(key, body)
-    footer = struct.unpack("<I", body[-8:-4])[0] + 8
-    return Part(
-        path=key,
-        size=len(body),
-        sha256=digest(body),
-        footer=footer,
-        footer_sha256=digest(body[-footer:]),
-        files=columns.num_rows,
-    )
-
-
-class PartFile:
-    """Reader of one part."""
-
-    def __init__(self, store: Store, part: Part) -> None:
-        self.part = part
-        self._store = store
-
-    def lost(self, reason: object) -> LostCheckpointError:
-        """Return the error that names this part."""
-        text = str(reason).splitlines()[0][:200]
-        message = f"a part of a checkpoint cannot be read: {text}"
-        return LostCheckpointError(message, key=self.part.path, rule="CKP-3")
-
-    @cached_property
-    def footer(self) -> pq.FileMetaData:
-        """Return the Parquet footer. Raises LostCheckpointError."""
-        part = self.part
-        try:
-            end = self._store.get_range(part.path, part.size - part.footer, part.footer + 1)
-        except KeyNotFoundError:
-            raise self.lost("it is missing") from None
-        if digest(end) != part.footer_sha256:
-            raise self.lost("its footer differs from the root")
-        try:
-            footer = footer_of(end)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self.lost(error) from None
-        if not rows_are(footer, part.files):
-            raise self.lost("its number of lines differs from the root")
-        return footer
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Return the Arrow schema of its columns. Raises LostCheckpointError."""
-        try:
-            return self.footer.schema.to_arrow_schema()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self.lost(error) from None
-
-    @cached_property
-    def starts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the first line of each row group, and the number of lines."""
-        footer = self.footer
-        rows = [footer.row_group(at).num_rows for at in range(footer.num_row_groups)]
-        return np.concatenate([[0], np.cumsum(rows, dtype=np.int64)])
-
-    def read(self, names: Sequence[str], groups: Iterable[int] | None = None) -> pa.Table:
-        """Return columns of all lines, or of some row groups, ascending; one chunk each.
-
-        Raises:
-            LostCheckpointError: the part is missing or damaged. StoreError: no answer.
-        """
-        known = list(names)
-        chosen = list(range(self.footer.num_row_groups) if groups is None else groups)
-        try:
-            opened = self._store.open_file(self.part.path)
-            source = opened or pa.PythonFile(lent(self._fetched(known, chosen)), mode="r")
-            with source:
-                columns = read_bounded(source, self.footer, known, chosen)
-        except KeyNotFoundError:
-            raise self.lost("it is missing") from None
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            raise self.lost(error) from None
-        if columns.num_rows != sum(map(self._lines_of, chosen)):
-            raise self.lost("its number of lines differs from its footer")
-        return columns
-
-    def _lines_of(self, group: int) -> int:
-        return int(self.starts[group + 1] - self.starts[group])
-
-    def _fetched(self, names: Collection[str], groups: Iterable[int]) -> io.RawIOBase:
-        """Return the object as a file that holds these columns, fetched in one round of
-        requests.
-        """
-        spans = []
-        wanted = set(names)
-        for at in groups:
-            group = self.footer.row_group(at)
-            for number in range(group.num_columns):
-                column = group.column(number)
-                if column.path_in_schema in wanted:
-                    offsets = (column.dictionary_page_offset, column.data_page_offset)
-                    start = min(offset for offset in offsets if offset)
-                    spans.append((start, start + column.total_compressed_size))
-        ranges = [(self.part.path, start, end - start) for start, end in _merged(sorted(spans))]
-        bodies = self._store.get_ranges(ranges)
-        if any(body is None for body in bodies):
-            raise KeyNotFoundError(self.part.path)
-        return _Ranges(self.part.size, ranges, [body or b"" for body in bodies])
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    merged: list[tuple[int, int]] = []
-    for start, end in spans:
-        if merged and start <= merged[-1][1] + GAP_BYTES:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-class _Ranges(PositionedReader):
-    """Parts of an object as a file of its full length. A read outside them returns no bytes."""
-
-    def __init__(self, size: int, ranges: Sequence[Range], bodies: Sequence[bytes]) -> None:
-        super().__init__(size)
-        self._held = [(start, body) for (_, start, _), body in zip(ranges, bodies, strict=True)]
-
-    def read(self, size: int = -1) -> bytes:
-        """Read as any file does."""
-        for start, body in self._held:
-            if start <= self._at < start + len(body):
-                end = len(body) if size < 0 else self._at - start + size
-                piece = body[self._at - start : end]
-                self._at += len(piece)
-                return piece
-        return b""
-
 
 _NUMBERS = ("id", "added")
 _KEPT = frozenset({"id", "added", "path"})
@@ -294,7 +119,9 @@ class StoredColumns(FileColumns):
     @cached_property
     def _numbers(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the ids, and the versions that added them, of all lines."""
-        columns = self._lines(_NUMBERS)
+        return self._numbers_in(self._lines(_NUMBERS))
+
+    def _numbers_in(self, columns: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         ids, added = (columns[name].to_numpy() for name in _NUMBERS)
         self._refuse(numbers_problem(ids, added, self.segment))
         return ids, added
@@ -315,6 +142,11 @@ class StoredColumns(FileColumns):
     def all_ids(self) -> NDArray[np.int64]:
         """Return the ids of every line of the part, including removed files."""
         return self._numbers[0]
+
+    @property
+    def least_id(self) -> int:
+        """Return the number, as the base class, from the root."""
+        return self.segment.ids[0]
 
     def added_by(self, version: int) -> Mask:
         """Return the mask, as the base class. Usually this reads nothing."""
@@ -350,14 +182,27 @@ class StoredColumns(FileColumns):
         asked = list(self.names if names is None else names)
         if len(places) * 2 > self._count or all(name in self._known for name in asked):
             return self.columns(asked).take(pa.array(places))
-        return self._read_at(asked, self.lines[places])
+        at = pa.array(places)
+        columns = {name: self._known[name].take(at) for name in asked if name in self._known}
+        if "_numbers" in self.__dict__:
+            numbers = {"id": self.ids, "added": self.added}
+            columns |= {n: pa.array(numbers[n][places]) for n in asked if n in numbers}
+        read = self._read_at([n for n in asked if n not in columns], self.lines[places])
+        columns |= dict(zip(read.column_names, read.columns, strict=True))
+        return pa.table({name: columns[name] for name in asked if name in columns})
 
     def _lines(self, names: Sequence[str]) -> pa.Table:
         """Return columns of every line of the part, compared with the root's summary."""
         asked = [name for name in names if name in self._columns]
-        columns = self._checked(self._file.read([*asked, *self._needed_checks(asked)]))
+        more = list(self._needed_checks(asked))
+        # Almost every plan needs the ids. Each read of a part takes longer than a few numbers.
+        along = "_numbers" not in self.__dict__ and self.segment.files <= ROW_GROUP
+        more += [name for name in _NUMBERS if along and name not in asked]
+        columns = self._checked(self._file.read([*asked, *more]))
         with self._readable():
             self._refuse(sums_problem(columns, self.segment, self._limits))
+        if along:
+            self.__dict__["_numbers"] = self._numbers_in(columns)
         return columns.select(asked)
 
     def _needed_checks(self, asked: Sequence[str]) -> list[str]:
@@ -394,17 +239,9 @@ class StoredColumns(FileColumns):
     def _read_at(self, names: Sequence[str], lines: Places) -> pa.Table:
         """Return columns at some lines, read from the row groups of these lines."""
         names = [name for name in names if name in self._columns]
-        starts = self._file.starts
-        groups, group_of = np.unique(
-            np.searchsorted(starts, lines, side="right") - 1, return_inverse=True
-        )
         more = [name for name in self._needed_checks(names) if name == "import"]
-        read = self._file.read([*names, *more], groups.tolist())
-        sizes = np.diff(starts)[groups]
-        before = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-        at = before[group_of] + (lines - starts[groups][group_of])
         # Check only these lines. The other ones of their row groups may be many, and are not used.
-        taken = self._checked(read.take(pa.array(at)).combine_chunks())
+        taken = self._checked(self._file.read_lines([*names, *more], lines))
         return typed_bounds(taken.select(names), self._later.values())
 
     def narrowed(self, places: Places) -> FileColumns:

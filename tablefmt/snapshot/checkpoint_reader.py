@@ -29,10 +29,11 @@ from tablefmt.log.overflow_metadata import read_overflows
 from tablefmt.model.log_entry import StoredEntry
 from tablefmt.snapshot.checkpoint_base import NOTHING, Base, blamed
 from tablefmt.snapshot.checkpoint_checks import CheckpointLimits
-from tablefmt.snapshot.checkpoint_parts import PartFile, StoredColumns, StoredDeletes, StoredDeltas
+from tablefmt.snapshot.checkpoint_parts import StoredColumns, StoredDeletes, StoredDeltas
 from tablefmt.snapshot.checkpoint_root import Root, decode_root
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.folding import bounded, fold
+from tablefmt.snapshot.part_file import PartFile
 from tablefmt.snapshot.segments import NEVER, ManifestSegment
 from tablefmt.store.object_store import Store
 

@@ -21,12 +21,13 @@ from tablefmt.model.log_entry import Metadata
 from tablefmt.model.positions import DELETE_COLUMNS
 from tablefmt.model.scalar_values import encode
 from tablefmt.model.schema import Field, is_nested
-from tablefmt.snapshot.checkpoint_parts import StoredColumns, write_part
+from tablefmt.snapshot.checkpoint_parts import StoredColumns
 from tablefmt.snapshot.checkpoint_root import Part, Root, SegmentPart, encode_root
 from tablefmt.snapshot.deletion_vectors import Deltas
 from tablefmt.snapshot.file_columns import of_partitioning, typed_bounds
 from tablefmt.snapshot.file_history import FileHistory
 from tablefmt.snapshot.head import Head
+from tablefmt.snapshot.part_file import write_part
 from tablefmt.snapshot.segment_reuse import (
     Kept,
     KnownSegment,

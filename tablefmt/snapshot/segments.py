@@ -93,6 +93,11 @@ class FileColumns(ABC):
         known = [n for n in self.names if "." in n and int(n.partition(".")[2]) in ids]
         return self.columns(["rows", *known])
 
+    @property
+    def least_id(self) -> int:
+        """Return a number that no id is below. There must be a file."""
+        return int(self.ids[0] if self.ascending else self.ids.min())
+
     def added_by(self, version: int) -> Mask:
         """Return a mask of the files that were added up to a version."""
         mask: Mask = self.added <= version
@@ -244,16 +249,18 @@ def _counts(files: pa.Table, field_id: int) -> dict[str, Any]:
     rows = files["rows"].to_numpy()
     if exact_sum(rows) > INTEGER_MAX:
         return {}
-    counted = np.zeros(len(rows), np.int64)
+    counted: NDArray[np.int64] | int = 0
     sums: dict[str, Any] = {}
     for name in known:
         counts = files[name].to_numpy()
-        counted += counts
-        if np.any(counts < 0) or np.any(counts > rows):
+        least, most = (int(counts.min()), int(counts.max())) if len(counts) else (0, 0)
+        if least < 0 or (most and np.any(counts > rows)):
             return {}
-        sums[name] = pa.array([exact_sum(counts)], pa.int64())
+        if most:
+            counted = counted + counts
+        sums[name] = pa.array([exact_sum(counts) if most else 0], pa.int64())
     # Counts of a file without values may be wrong, just as its bounds.
-    return {} if np.any(counted >= rows) else sums
+    return {} if np.any(rows <= counted) else sums
 
 
 def _bounds(field_id: int, lower: pa.ChunkedArray, upper: pa.ChunkedArray) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +29,8 @@ from tablefmt.model.schema import Schema
 from tablefmt.snapshot.checkpoint_base import blamed, check_complete, check_distinct
 from tablefmt.snapshot.deletion_vectors import Deltas, with_vectors
 from tablefmt.snapshot.file_columns import (
+    WITHOUT_BOUNDS,
+    exact_sum,
     numbers_of,
     shared_values,
     typed_bounds,
@@ -123,6 +126,47 @@ class Snapshot:
         """
         return self._all(None)
 
+    @cached_property
+    def described(self) -> pa.Table:
+        """Return `files` without bounds and counts, which are most of the data about files."""
+        return self.files_with(WITHOUT_BOUNDS)
+
+    def first(self, rows: int, names: Collection[str]) -> pa.Table:
+        """Return the first live files, by id, that together hold `rows` live rows, or all files.
+
+        Of the other files, only ids and numbers of rows are read. Columns are those of
+        `files_with`.
+        """
+
+        def chosen(one: Snapshot) -> pa.Table:
+            ids = one._first_ids(rows)
+            if len(ids) == self.sums.files:
+                return one.files_with(names)
+            return one._chosen(partial(_marked, ids, self.version), frozenset(names))
+
+        return self.read(chosen)
+
+    def _first_ids(self, rows: int) -> NDArray[np.int64]:
+        """Return the ids of the files of `first`, ascending."""
+        found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        known, last = 0, -1
+        segments = [segment for segment in self.history.segments if len(segment)]
+        for segment in sorted(segments, key=lambda each: each.files.least_id):
+            if known >= rows and last < segment.files.least_id:
+                break
+            live = segment.live(self.version)
+            written = segment.files.columns(["rows"])["rows"].to_numpy()
+            found.append((segment.files.ids[live], (written - self._deleted(segment))[live]))
+            known += exact_sum(found[-1][1])
+            if known >= rows:
+                ids, counts = map(np.concatenate, zip(*found, strict=True))
+                order = np.argsort(ids, kind="stable")
+                count = int(np.searchsorted(np.cumsum(counts[order]), rows)) + 1
+                order = order[:count]
+                found = [(ids[order], counts[order])]
+                known, last = exact_sum(counts[order]), int(ids[order[-1]])
+        return np.sort(np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in found)]))
+
     @property
     def totals(self) -> tuple[int, int, int]:
         """Return the number of live files, of their rows without deleted ones, and of their
@@ -139,7 +183,9 @@ class Snapshot:
         the columns are those of `files_with`, or more if all are in memory.
         """
         if predicate is None:
-            return self.files
+            if names is None or "files" in self.__dict__:
+                return self.files
+            return self.described if names == WITHOUT_BOUNDS else self.files_with(names)
 
         wanted = implied(predicate, self.metadata)
         chosen = None if names is None else frozenset(names)
@@ -222,12 +268,7 @@ class Snapshot:
 
     def of_ids(self, ids: NDArray[np.int64]) -> pa.Table:
         """Return the live files of these ids, in the order of ids. Other ids are ignored."""
-
-        def marked(segment: ManifestSegment) -> Mask:
-            mask = np.zeros(len(segment), bool)
-            mask[segment.files.find(ids)[0]] = True
-            return mask & segment.live(self.version)
-
+        marked = partial(_marked, ids, self.version)
         return self.read(lambda one: one._chosen(marked))
 
     def _all(self, names: frozenset[str] | None) -> pa.Table:
@@ -296,6 +337,13 @@ class Snapshot:
         if segment.deleted is not None and self.version == self.history.version:
             return segment.deleted
         return segment.deleted_counts(self.deltas, self.version)
+
+
+def _marked(ids: NDArray[np.int64], version: int, segment: ManifestSegment) -> Mask:
+    """Return a mask of the live files of a segment that have one of these ids."""
+    mask = np.zeros(len(segment), bool)
+    mask[segment.files.find(ids)[0]] = True
+    return mask & segment.live(version)
 
 
 THREADS = max(1, min(4, pa.cpu_count()))

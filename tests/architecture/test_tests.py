@@ -52,8 +52,7 @@ TESTED_THROUGH_OTHERS = {
     ),
     "model": (
         "argument_checks argument_names cached_property clustering_columns features "
-        "identity_columns import_layouts partition_fields partitionings "
-        "scalar_values tags"
+        "identity_columns import_layouts partition_fields partitionings tags"
     ),
     "operations": "alterations describe merge merge_matches prepared_merge",
     "pipes": "keyed_merge replication_lag",
@@ -61,7 +60,7 @@ TESTED_THROUGH_OTHERS = {
         "background_work commit_result identity_claims input_rows metadata_changes "
         "statement_scope table_context"
     ),
-    "snapshot": "earlier_versions file_columns head_freshness",
+    "snapshot": "earlier_versions head_freshness",
     "spark/backends": "distributed_compaction query_plans",
     "spark/backends/native": "s3a",
     "spark/columns": "catalog_columns projection store_assignment",

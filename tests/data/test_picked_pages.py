@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import tablefmt
 from tablefmt.data import direct_reader
-from tablefmt.data.picked_pages import WantedRows, flat_columns, picked_pages
+from tablefmt.data.picked_pages import WantedRows, picked_pages
 from tablefmt.errors import CorruptDataError
 from tablefmt.log.bounded_parquet import columns_of, open_checked
+from tablefmt.log.page_files import flat_columns
 from tests.scheduling import examples
 
 CODECS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]

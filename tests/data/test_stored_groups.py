@@ -17,9 +17,9 @@ import pytest
 
 import tablefmt
 from tablefmt.data import mixed_files
-from tablefmt.data.page_files import ENCODINGS
 from tablefmt.data.stored_groups import MixedGroup
 from tablefmt.errors import CorruptDataError
+from tablefmt.log.page_files import ENCODINGS
 from tablefmt.log.thrift_writing import signed
 from tablefmt.model.log_entry import AddedFiles
 from tests.tables import assert_sound, handle

@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tablefmt.data.column_bounds import file_bounds, nan_counts
-from tablefmt.expressions.file_pruning import decided_by_partitions, may_match, partition_match
+from tablefmt.expressions.file_pruning import (
+    NARROWED_FROM,
+    decided_by_partitions,
+    may_match,
+    partition_match,
+)
 from tablefmt.expressions.predicate import (
     Comparison,
     Constant,
@@ -109,6 +114,8 @@ def test_no_row_is_lost_and_no_row_too_many_is_passed(
 
     table = described(bodies, files, schema, partition, nans)
     kept = may_match(predicate, table, partition_ids)
+    many = pa.concat_tables([table] * (1 + NARROWED_FROM // table.num_rows))
+    assert may_match(predicate, many, partition_ids)[: len(files)].tolist() == kept.tolist()
     normal = normalise(predicate)
     filtered = [scanned(b, predicate, schema).num_rows for b in bodies]
 

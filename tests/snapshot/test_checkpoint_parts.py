@@ -6,7 +6,7 @@ Spec: CKP-3, CKP-6, CKP-9.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,21 +21,21 @@ from pyroaring import BitMap64
 from tablefmt.errors import LostCheckpointError
 from tablefmt.expressions.predicate import And, Comparison
 from tablefmt.expressions.sql_to_predicate import parse_conjuncts
+from tablefmt.log import bounded_parquet
 from tablefmt.log.codec import digest
 from tablefmt.model.schema import Decimal, Field, Schema
-from tablefmt.snapshot import checkpoint_parts
-from tablefmt.snapshot.checkpoint_parts import (
+from tablefmt.snapshot import part_file
+from tablefmt.snapshot.checkpoint_parts import StoredColumns, StoredDeletes
+from tablefmt.snapshot.checkpoint_root import Part, SegmentPart
+from tablefmt.snapshot.checkpoint_writer import bounds_of
+from tablefmt.snapshot.part_file import (
     GAP_BYTES,
     PartFile,
-    StoredColumns,
-    StoredDeletes,
     _merged,
     _Ranges,
     encode_part,
     write_part,
 )
-from tablefmt.snapshot.checkpoint_root import Part, SegmentPart
-from tablefmt.snapshot.checkpoint_writer import bounds_of
 from tablefmt.snapshot.segments import HeldColumns
 from tablefmt.store.local_store import LocalStore
 from tablefmt.store.object_store import Store
@@ -65,7 +65,7 @@ def lost(part: Part, reason: str) -> Any:
 
 def test_a_part_gives_what_was_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """CKP-3: all lines, or those of some row groups."""
-    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 8)
+    monkeypatch.setattr(part_file, "ROW_GROUP", 8)
     file = PartFile(store, write_part(store, "1", LINES))
     assert file.read(["path", "id"]).equals(LINES.select(["path", "id"]))
     assert file.starts.tolist() == [0, 8, 16, 20]
@@ -174,11 +174,11 @@ def test_errors_of_libraries_are_errors_of_the_part(
     def failing(*_: Any) -> Any:
         raise raised("as said")
 
-    monkeypatch.setattr(checkpoint_parts, "read_bounded", failing)
+    monkeypatch.setattr(part_file, "read_bounded", failing)
     with lost(written, "as said"):
         opened.read(["id"])
     if raised in ERRORS:
-        monkeypatch.setattr(checkpoint_parts, "footer_of", failing)
+        monkeypatch.setattr(part_file, "footer_of", failing)
         with lost(written, "as said"):
             assert PartFile(store, written).footer
         other = PartFile(store, written)
@@ -234,19 +234,70 @@ def test_files_of_a_version_are_those_it_had_added() -> None:
 
 
 def test_a_part_has_the_encodings_of_its_columns() -> None:
-    """CKP-3: numbers and paths by difference, values that repeat by dictionary, no statistics."""
-    footer = pq.ParquetFile(pa.BufferReader(encode_part(part()))).metadata.row_group(0)
+    """CKP-3: whole numbers and days by difference, floats by bytes, partition values by
+    dictionary, paths plain, no statistics."""
+    days = pa.array([1, 2, 3], pa.int32()).view(pa.date32())
+    columns = part().append_column("lower.7", days).append_column("upper.7", days)
+    footer = pq.ParquetFile(pa.BufferReader(encode_part(columns))).metadata.row_group(0)
     found = {}
     for at in range(footer.num_columns):
         column = footer.column(at)
         found[column.path_in_schema] = {*column.encodings} - {"RLE", "PLAIN"}
         assert (column.is_stats_set, column.compression) == (False, "ZSTD")
-    numbers = {"id", "added", "size", "rows", "footer", "written"} & found.keys()
-    assert all(found[name] == {"DELTA_BINARY_PACKED"} for name in numbers)
-    assert len(numbers) == 6
-    assert found["path"] == {"DELTA_BYTE_ARRAY"}
-    repeated = {n for n, kinds in found.items() if kinds == {"RLE_DICTIONARY"}}
-    assert repeated == {n for n in found if n.startswith(("partition.", "nulls."))}
+    kinds = {name: columns.schema.field(name).type for name in found}
+    expected = {
+        name: {"RLE_DICTIONARY"}
+        if name.startswith("partition.")
+        else {"BYTE_STREAM_SPLIT"}
+        if pa.types.is_floating(kind)
+        else {"DELTA_BINARY_PACKED"}
+        if pa.types.is_integer(kind) or pa.types.is_date(kind)
+        else set()
+        for name, kind in kinds.items()
+    }
+    assert found == expected
+    assert {"lower.1", "upper.7", "nulls.1", "id"} <= {
+        name for name, kind in found.items() if kind == {"DELTA_BINARY_PACKED"}
+    }
+    assert found["path"] == set()
+    assert encode_part(columns) == encode_part(columns)
+
+
+def test_paths_of_few_files_are_decoded_from_their_pages(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CKP-3: the same texts as from whole columns, from disk and from ranges."""
+    monkeypatch.setattr(part_file, "ROW_GROUP", 4096)
+    monkeypatch.setattr(part_file, "PAGE_BYTES", 1 << 12)
+    count = 10_000
+    lines = pa.table(
+        {
+            "id": np.arange(count),
+            "path": [f"data/{at % 7}/{'x' * (at % 90)}{at}.parquet" for at in range(count)],
+            "lower.1": [None if at % 3 == 0 else f"text {at}" for at in range(count)],
+            "size": np.arange(count) * 3,
+        }
+    )
+    decoded: list[Sequence[str]] = []
+    read_bounded = bounded_parquet.read_bounded
+
+    def noted(source: Any, footer: Any, names: Sequence[str], groups: Any) -> pa.Table:
+        decoded.append(names)
+        return read_bounded(source, footer, names, groups)
+
+    monkeypatch.setattr(part_file, "read_bounded", noted)
+    file = PartFile(store, write_part(store, "1", lines))
+    names = ["path", "size", "lower.1"]
+    for places in ([0], [4095, 4096], [5, 700, 9_999], [*range(3000, 3400)]):
+        found = file.read_lines(names, np.array(places))
+        assert found.equals(lines.select(names).take(places).combine_chunks())
+    assert decoded == [["size"]] * 4
+    decoded.clear()
+    for many in (np.arange(count), np.arange(0, count, 3), np.arange(0, count, 100)):
+        found = file.read_lines(names, many)
+        assert found.equals(lines.select(names).take(many).combine_chunks())
+    assert decoded == [names] * 3
+    assert file.read_lines(names, np.zeros(0, np.intp)).num_rows == 0
 
 
 def test_near_ranges_are_requested_as_one() -> None:
@@ -307,7 +358,7 @@ def test_few_files_are_read_from_their_row_groups(
     places: list[int], groups: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CKP-3: more than half of the files are read with all others, and kept."""
-    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 4)
+    monkeypatch.setattr(part_file, "ROW_GROUP", 4)
     columns = pa.table(
         {
             "id": np.arange(1, 21),
@@ -320,13 +371,13 @@ def test_few_files_are_read_from_their_row_groups(
     store = memory()
     file = PartFile(store, write_part(store, "1", columns))
     asked: list[Any] = []
-    read = file.read
+    read_bounded = bounded_parquet.read_bounded
 
-    def noted(names: Any, groups: Any = None) -> pa.Table:
-        asked.append(groups)
-        return read(names, groups)
+    def noted(source: Any, footer: Any, names: Any, of: Any) -> pa.Table:
+        asked.append(of)
+        return read_bounded(source, footer, names, of)
 
-    file.read = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(part_file, "read_bounded", noted)
     segment = SegmentPart(**asdict(file.part), gone=None, rows=20, ids=(1, 20), added=1, bounds={})
     none = frozenset[int]()
     limits = replace(LIMITS, next_id=21, partition_ids=none, all_partition_ids=none)
@@ -334,20 +385,21 @@ def test_few_files_are_read_from_their_row_groups(
     taken = files.take(np.array(places), ["path"])
     assert taken["path"].to_pylist() == [f"data/{at}.parquet" for at in places]
     assert asked == [groups]
+    whole = [0, 1, 2, 3, 4]
     taken = files.take(np.arange(11), ["path"])
     assert taken["path"].to_pylist() == [f"data/{at}.parquet" for at in range(11)]
     taken = files.take(np.array([3]), ["rows"])
-    assert (taken["rows"].to_pylist(), asked) == ([1], [groups, None, [0]])
+    assert (taken["rows"].to_pylist(), asked) == ([1], [groups, whole, [0]])
     assert files.columns(["rows"])["rows"].to_pylist() == [1] * 20
     taken = files.take(np.array([19, 3]), ["rows"])
-    assert (taken["rows"].to_pylist(), asked) == ([1, 1], [groups, None, [0], None])
+    assert (taken["rows"].to_pylist(), asked) == ([1, 1], [groups, whole, [0], whole])
 
 
 def test_a_remote_part_is_fetched_up_to_the_end_of_its_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """CKP-3: one round of requests, and no byte behind the columns that are asked for."""
-    monkeypatch.setattr(checkpoint_parts, "ROW_GROUP", 4)
+    monkeypatch.setattr(part_file, "ROW_GROUP", 4)
     store = memory()
     columns = pa.table({"id": np.arange(12), "path": ["x"] * 12, "size": np.full(12, 9)})
     file = PartFile(store, write_part(store, "1", columns))

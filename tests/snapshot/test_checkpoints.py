@@ -23,8 +23,10 @@ from tablefmt.log.object_names import CHECKPOINTS, HINT, entry_key
 from tablefmt.maintenance.manual_checkpoint import verified
 from tablefmt.operations.create import create
 from tablefmt.session.checkpoint_writing import checkpoint_at, checkpoint_of
+from tablefmt.session.table_scan import first_files
 from tablefmt.snapshot import checkpoint_writer, log_opening, segment_reuse
 from tablefmt.snapshot.checkpoint_writer import Checkpoint, Known, State, write_checkpoint
+from tablefmt.snapshot.file_columns import WITHOUT_BOUNDS
 from tablefmt.snapshot.log_view import LogView
 from tablefmt.snapshot.segments import HeldColumns, ManifestSegment
 from tablefmt.store.memory_store import MemoryStore
@@ -52,7 +54,7 @@ def test_a_checkpoint_and_a_tail_are_the_whole_log(
     chance = random.Random(seed)
     monkeypatch.setattr(segment_reuse, "SEGMENT_FILES", chance.choice([4, 10, 1000]))
     monkeypatch.setattr("tablefmt.snapshot.checkpoint_writer.SEGMENT_FILES", 7)
-    monkeypatch.setattr("tablefmt.snapshot.checkpoint_parts.ROW_GROUP", chance.choice([2, 1000]))
+    monkeypatch.setattr("tablefmt.snapshot.part_file.ROW_GROUP", chance.choice([2, 1000]))
     store, clock = memory(), Clock()
     table = new_table(store, partitioned=chance.random() < 0.5, clock=clock)
     table.alter.add_column("n", "int")
@@ -97,6 +99,33 @@ def grown(seed: int, steps: int = 12) -> tuple[MemoryStore, Table]:
     table.append(rows(4, 5, 6, 7, p="b"))
     table.delete("id = 2")
     return store, table
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_first_files_are_those_of_all_files(
+    stored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RPL-1: every version has deleted rows. Files come from entries, and from small segments."""
+    monkeypatch.setattr("tablefmt.snapshot.checkpoint_writer.SEGMENT_FILES", 3)
+    for seed in range(3):
+        store, table = grown(seed, 12)
+        if stored:
+            table.checkpoint()
+            table.append(rows(8, 9, p=["b", "a"]))
+        view = LogView.open(store)
+        for version in range(view.base.first, view.head.version + 1):
+            fresh = LogView.open(store)
+            snapshot = view.snapshot(version)
+            files = snapshot.files_with(WITHOUT_BOUNDS)
+            for count in (1, 2, 5, 1000):
+                expected = first_files(files, count)
+                found = fresh.snapshot(version).first(count, WITHOUT_BOUNDS)
+                names = expected.column_names
+                assert found["id"].to_pylist() == expected["id"].to_pylist()
+                shared = [name for name in names if name in found.column_names]
+                assert found.select(shared).to_pylist() == expected.select(shared).to_pylist()
+                lacking = set(names) - set(shared)
+                assert all(expected[name].null_count == len(expected) for name in lacking)
 
 
 def said(store: Store) -> Any:

@@ -35,8 +35,8 @@ from tablefmt.log import bounded_parquet
 from tablefmt.log.bounded_parquet import footer_of, read_bounded
 from tablefmt.log.overflow_metadata import OVERFLOW_LINES_MAX
 from tablefmt.log.parquet_footer import check_footer
-from tablefmt.snapshot.checkpoint_parts import PartFile
 from tablefmt.snapshot.checkpoint_root import LINES_MAX, SEGMENT_LINES_MAX, Part
+from tablefmt.snapshot.part_file import PartFile
 from tests.log.test_bounded_parquet import BOMBS, CODED, FLAT, packed
 from tests.log.test_parquet_footer import (
     BAD,

@@ -82,7 +82,8 @@ PACKAGES = {
     ),
     "checkpoint": Package(
         ("snapshot/checkpoint_base", "snapshot/checkpoint_checks", "snapshot/checkpoint_parts",
-         "snapshot/checkpoint_reader", "snapshot/checkpoint_root", "snapshot/checkpoint_writer"),
+         "snapshot/checkpoint_reader", "snapshot/checkpoint_root", "snapshot/checkpoint_writer",
+         "snapshot/part_file"),
         ("tests/snapshot", "tests/spec/test_golden.py"),
     ),
     "changes": Package(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.log.page_table import PageTable, pages_of_bodies
-from tablefmt.log.parquet_footer import BINARY, INT32, LIST, STRUCT, Leaf
+from tablefmt.log.parquet_footer import BINARY, INT32, LIST, STRUCT, Leaf, binary
 from tablefmt.log.thrift_writing import int32, int64, list_of, signed, struct_of
 
 CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "BROTLI": 4, "ZSTD": 6}
@@ -46,6 +46,15 @@ def known_form(leaf: Leaf, described: pq.ColumnChunkMetaData) -> bytes | None:
     if codec not in CODECS or not ENCODINGS.keys() >= {*encodings}:
         return None
     return _form(leaf, encodings, codec)
+
+
+def flat_columns(leaves: Sequence[Leaf]) -> dict[str, int]:
+    """Return the top-level columns without nesting by name, each with its index."""
+    return {
+        leaf.path[slice(*binary(leaf.path, 1))].decode(): at
+        for at, leaf in enumerate(leaves)
+        if leaf.path[0] >> 4 == 1 and leaf.levels[0] == 0
+    }
 
 
 class StoredChunk(NamedTuple):

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tablefmt.data.page_files import (
+from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
+from tablefmt.log.page_files import (
     ChunkBody,
     FileMemory,
     StoredChunk,
@@ -16,7 +17,6 @@ from tablefmt.data.page_files import (
     known_form,
     page_file,
 )
-from tablefmt.log.bounded_parquet import chunk_extent, columns_of, pages_in
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd"])
