@@ -225,11 +225,13 @@ def _key(footer: pq.FileMetaData) -> bytes:
 
 def _has_page_checksums(store: Store, path: str, footer: pq.FileMetaData) -> bool:
     """Return whether the first page of a file has a checksum."""
-    chunk = footer.row_group(0).column(0)
-    offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
-    start = min(offset for offset in offsets if offset is not None and offset >= 4)
-    header = store.get_range(path, start, 64)
-    return has_checksum(header)
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        if group.num_rows:
+            chunk = group.column(0)
+            offsets = (chunk.dictionary_page_offset, chunk.data_page_offset)
+            starts = [offset for offset in offsets if offset is not None and offset >= 4]
+            return bool(starts) and has_checksum(store.get_range(path, min(starts), 64))
+    return False
 
 
 def has_checksum(header: bytes) -> bool:

@@ -100,10 +100,13 @@ def _decimals(values: Sequence[Any], kind: Decimal) -> pa.Array | None:
     """Return decimals that obey VAL-1; None if a value does not."""
     if not {str, type(None)}.issuperset(map(type, values)):
         return None
+    before = kind.precision - kind.scale
+    # Arrow's cast does not refuse every text with too many digits.
+    whole = rf"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
     point = rf"\.[0-9]{{{kind.scale}}}" if kind.scale else ""
     try:
         texts = pa.array(values, pa.string())
-        right = pc.match_substring_regex(texts, rf"^-?(?:0|[1-9][0-9]*){point}$")
+        right = pc.match_substring_regex(texts, rf"^-?{whole}{point}$")
         wrong = pc.match_substring_regex(texts, r"^-0(?:\.0*)?$")
         if pc.all(right).as_py() is False or pc.any(wrong).as_py():
             return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tablefmt
@@ -163,6 +164,22 @@ def test_a_file_without_page_checksums_has_a_digest(tmp_path: Path) -> None:
     (finding,) = table.verify(deep=True).findings
     assert finding.object == "a.parquet"
     assert "IMP-6" in finding.problem
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_first_row_group_without_rows_has_no_pages(tmp_path: Path, checked: bool) -> None:
+    """IMP-6: other writers leave such row groups."""
+    rows = pa.table({"x": pa.array([i * 2654435761 % 2**40 for i in range(40_000)])})
+    (tmp_path / "t").mkdir()
+    path = tmp_path / "t" / "a.parquet"
+    with pq.ParquetWriter(
+        path, rows.schema, write_page_checksum=checked, use_dictionary=False
+    ) as writer:
+        writer.write_table(rows.slice(0, 0))
+        writer.write_table(rows)
+    table = tablefmt.import_table(tmp_path / "t")
+    assert table.to_arrow().equals(rows)
+    assert ("digest" in table.context.view.snapshot().files.column_names) != checked
 
 
 def test_a_file_that_went_is_named(tmp_path: Path) -> None:

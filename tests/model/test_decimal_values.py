@@ -58,3 +58,12 @@ def test_a_negative_number_below_one_is_no_zero() -> None:
     """VAL-1: only zero has no sign."""
     assert decode(["-0.05"] * 64, Decimal(5, 2)).to_pylist() == [decimal.Decimal("-0.05")] * 64
     assert decode([None] * 64, Decimal(5, 2)).null_count == 64
+
+
+@pytest.mark.parametrize("kind", [Decimal(38, 2), Decimal(38, 0), Decimal(38, 38), Decimal(9, 9)])
+def test_a_digit_too_many_is_refused_among_many(kind: Decimal) -> None:
+    """VAL-1: Arrow's cast wraps around where 39 digits fit into its 128 bits."""
+    point = "." + "0" * kind.scale if kind.scale else ""
+    for whole in ("1" + "0" * (kind.precision - kind.scale), "9" * 39, "-" + "9" * 39):
+        with pytest.raises(CorruptEntryError):
+            decode([whole + point] * 64, kind)
