@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -114,6 +115,11 @@ def planned(table: tablefmt.Table, where: str) -> pa.Table:
     return table.scan(where=where).files()
 
 
+def opened(uri: str, where: str) -> pa.Table:
+    """Open the table, and return the files that a condition keeps."""
+    return planned(tablefmt.open(uri), where)
+
+
 def one(uri: str, files: int) -> dict[str, float]:
     """Measure in a process that has not opened the table before."""
     found: dict[str, float] = {}
@@ -122,25 +128,32 @@ def one(uri: str, files: int) -> dict[str, float]:
     before = resident()
     start = time.perf_counter()
     table = tablefmt.open(uri)
-    found["open"] = time.perf_counter() - start
     snapshot = table.context.view.snapshot()
     core = ["id", "added", "size", "rows", f"partition.{COLUMNS + 1}"]
     for segment in snapshot.history.segments:
         segment.files.columns(core)
     found["open and core columns"] = time.perf_counter() - start
     found["memory of core columns, bytes per file"] = (resident() - before) / files
+    found |= both("open", partial(tablefmt.open, uri), 5)
     for name, where in plans(files).items():
-        cold = tablefmt.open(uri)
-        spent = time.process_time()
-        found[f"plan, {name}: cold"] = seconds(partial(planned, cold, where))
-        found[f"plan, {name}: cold, processor"] = time.process_time() - spent
-        spent = time.process_time()
-        found[f"plan, {name}: warm"] = seconds(partial(planned, cold, where), 3)
-        found[f"plan, {name}: warm, processor"] = (time.process_time() - spent) / 3
-        start = time.perf_counter()
-        tablefmt.open(uri).scan(where=where).files()
-        found[f"open and plan, {name}"] = time.perf_counter() - start
+        fresh = map(partial(planned, where=where), [tablefmt.open(uri) for _ in range(3)])
+        found |= both(f"plan, {name}: cold", partial(next, fresh), 3)
+        known = tablefmt.open(uri)
+        planned(known, where)
+        found |= both(f"plan, {name}: warm", partial(planned, known, where), 3)
+        found |= both(f"open and plan, {name}", partial(opened, uri, where), 3)
     return found
+
+
+def both(name: str, work: Callable[[], Any], rounds: int) -> dict[str, float]:
+    """Return the minimum of the rounds, by the clock and of processor time."""
+    clock, processor = [], []
+    for _ in range(rounds):
+        start, spent = time.perf_counter(), time.process_time()
+        work()
+        processor.append(time.process_time() - spent)
+        clock.append(time.perf_counter() - start)
+    return {name: min(clock), f"{name}, processor": min(processor)}
 
 
 def memory_of(uri: str, where: str) -> dict[str, float]:
@@ -148,7 +161,7 @@ def memory_of(uri: str, where: str) -> dict[str, float]:
     warm = tablefmt.create("memory://warm-up", "c1 BIGINT")
     warm.append(pa.table({"c1": [1]}))
     planned(warm, "c1 = 1")
-    return {"MB": peak_mb(lambda: planned(tablefmt.open(uri), where))}
+    return {"MB": peak_mb(partial(opened, uri, where))}
 
 
 def in_process(work: str, *arguments: object) -> dict[str, float]:
