@@ -316,6 +316,9 @@ class PolarsDecoder:
             return None
         width = len(some[0].elements)
         lengths = [chunk.stop - chunk.start for chunk in described]
+        # Before memory is taken: a footer may describe the same bytes many times.
+        if sum(lengths) > UNPACKED_MOST:
+            raise ValueError("the pages are large")
         taken = memory.take(lengths, [chunk.leaf for chunk in described[:width]])
         bodies, there = [], iter(taken)
         for file in some:

@@ -198,8 +198,13 @@ class FileMemory:
         return [memory[start:stop] for start, stop in itertools.pairwise(stops)]
 
     def file(self, groups: Sequence[tuple[int, Sequence[StoredChunk]]]) -> bytes:
-        """Return the file of row groups whose chunks fill the memory taken last, in order."""
+        """Return the file of row groups whose chunks fill the memory taken last, in order.
+
+        Raises:
+            ValueError: a chunk has so many encodings that the footer would replace pages.
+        """
         end = _end(groups)
+        stop = len(_MAGIC) + sum(len(part) for _, each in groups for c in each for part in c.parts)
         for _, chunks in groups:
             for chunk in chunks:
                 for part in chunk.parts:
@@ -207,6 +212,8 @@ class FileMemory:
                     part.release()
         # What is between the chunks and the footer has no meaning.
         with self._held.getbuffer() as memory:
+            if stop + len(end) > len(memory):
+                raise ValueError("the footer is too long")
             memory[-len(end) :] = end
         return self._held.getvalue()
 

@@ -151,3 +151,20 @@ def test_files_are_made_in_memory_of_earlier_ones() -> None:
     assert read(third).equals(long.slice(10, 500))
     assert read(made(memory, wide)).equals(wide)
     assert read(third).equals(long.slice(10, 500))
+
+
+def test_a_footer_never_replaces_pages() -> None:
+    """DAT-5: their checksums are compared before. A form may have any number of encodings."""
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": range(100)}), out, write_page_checksum=True)
+    source = io.BytesIO(out.getvalue())
+    (leaf,), chunk = columns_of(source), pq.read_metadata(source).row_group(0).column(0)
+    start, stop = chunk_extent(chunk)
+    form = known_form(leaf, chunk)
+    assert form is not None
+    memory = FileMemory()
+    (view,) = memory.take([stop - start], [leaf])
+    view[:] = source.getvalue()[start:stop]
+    chunks = checked_chunks([ChunkBody(leaf, form + form * 100, 100, view)])
+    with pytest.raises(ValueError, match="too long"):
+        memory.file([(100, chunks)])
