@@ -22,8 +22,9 @@ pyarrow and the engines read the bare files of our table, and files that pyarrow
 defaults ("plain"). They verify no page checksums, and return deleted rows too. The program prints
 the ratios of wall and processor time to each peer, and to the better of DuckDB and polars over the
 bare files. The case `polars into Arrow` also converts the text of polars to that of our result.
-The program also prints the peak memory of a process that reads all rows
-batch by batch.
+The queries `to polars` return a data frame of polars, by `Table.to_polars` and by polars over the
+bare files. The program also prints the peak memory of two processes that read all rows batch by
+batch: one without polars, and one that has imported it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ MONTH = (date(1994, 1, 1), date(1994, 2, 1))
 
 BATCHES = """
 import sys, tablefmt
+if len(sys.argv) > 2:
+    import polars
 rows = sum(batch.num_rows for batch in tablefmt.open(sys.argv[1]).scan().to_batches())
 # What the kernel says of a process's resources begins before this program did.
 told = dict(line.split(":") for line in open("/proc/self/status"))
@@ -136,6 +139,12 @@ def by_us(uri: str, query: Query) -> None:
     tablefmt.open(uri).to_arrow(columns=columns, where=condition, limit=limit)
 
 
+def into_polars(uri: str, query: Query) -> None:
+    """Open our table and read it into a data frame of polars."""
+    columns, condition, limit = query
+    tablefmt.open(uri).to_polars(columns=columns, where=condition, limit=limit)
+
+
 def theirs(rows: pa.Table, root: Path, files: int, deleted: bool) -> str:
     """Write the rows as a deltalake table."""
     uri = str(root / "delta")
@@ -181,6 +190,8 @@ def cases_of(kind: str, rows: pa.Table, root: Path, files: int) -> dict[str, Cal
                 by_arrow, partial(ds.dataset, by_pyarrow), query
             ),
             f"{kind} {name}: duckdb plain": partial(by_duckdb, by_pyarrow, query),
+            f"{kind} {name} to polars: tablefmt": partial(into_polars, uri, ours[name]),
+            f"{kind} {name} to polars: polars": partial(by_polars, bare, query),
         }
     return cases
 
@@ -207,16 +218,17 @@ def over_peers(least: Mapping[str, float]) -> dict[str, float]:
 
 def over_the_better(least: Mapping[str, float]) -> dict[str, float]:
     """Return our figure over the better of DuckDB and polars over the bare files, by query."""
-    return {
-        query: figure / min(least[f"{query}: duckdb"], least[f"{query}: polars"])
-        for query, figure in ((name.removesuffix(": tablefmt"), least[name]) for name in least)
-        if f"{query}: duckdb" in least
-    }
+    found = {}
+    for query in (name.removesuffix(": tablefmt") for name in least if name.endswith("tablefmt")):
+        peers = (f"{query}: duckdb", f"{query}: polars")
+        better = min(least[peer] for peer in peers if peer in least)
+        found[query] = least[f"{query}: tablefmt"] / better
+    return found
 
 
-def peak_memory(uri: str) -> int:
+def peak_memory(uri: str, *imported: str) -> int:
     """Return the peak MiB of a process that reads all rows as batches."""
-    run = [sys.executable, "-c", BATCHES, uri]
+    run = [sys.executable, "-c", BATCHES, uri, *imported]
     return int(subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
@@ -244,6 +256,7 @@ def main() -> None:
             twice = {name: partial(again, case, processor[name]) for name, case in cases.items()}
             figures |= run_alternating(twice, given.rounds)
             memory[kind] = peak_memory(str(root / kind))
+            memory[f"{kind}, polars imported"] = peak_memory(str(root / kind), "polars")
         finally:
             shutil.rmtree(root)
     wall, spent = ({n: min(v) for n, v in each.items()} for each in (figures, processor))

@@ -60,6 +60,9 @@ class Section:
     goal: float | None = None
     rate: bool = False
     """More is better."""
+    same_form: tuple[str, ...] = ()
+    """Contestants whose results have the form of ours. A second ratio compares with the best of
+    them, if a line has all of them."""
     median: bool = False
     """The median is shown, and not the best round."""
     scale: str | None = None
@@ -81,12 +84,15 @@ SECTIONS = (
         "Processor seconds. The goal is the better of DuckDB and polars over the bare files."
         " Figures of deltalake and of pyarrow's plain files are beside it."
         " Text in a result of polars is in a form of its own;"
-        " `polars into Arrow` converts it to that of tablefmt's result",
+        " `polars into Arrow` converts it to that of tablefmt's result."
+        " So `ratio, same form` compares with the better of DuckDB and `polars into Arrow`."
+        " A case `to polars` ends in a data frame of polars on both sides",
         rf"processor_seconds > {BY_COLON}",
         ("tablefmt",),
         ("duckdb", "polars"),
         ("polars into Arrow", "deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
         goal=1.3,
+        same_form=("duckdb", "polars into Arrow"),
     ),
     Section(
         "arrow_scan",
@@ -97,6 +103,7 @@ SECTIONS = (
         ("duckdb", "polars"),
         ("polars into Arrow", "deltalake", "pyarrow", "pyarrow plain", "duckdb plain"),
         goal=1.3,
+        same_form=("duckdb", "polars into Arrow"),
     ),
     Section(
         "python_engines",
@@ -453,9 +460,9 @@ def written(figure: float | None) -> str:
     return f"{figure:.3g}"
 
 
-def ratio(section: Section, ours: str, figures: Mapping[str, float]) -> str:
-    """Return the ratio of a contestant of ours to the best peer, as the page shows it."""
-    peers = [figures[peer] for peer in section.peers if figures.get(peer)]
+def ratio(section: Section, ours: str, figures: Mapping[str, float], names: Sequence[str]) -> str:
+    """Return the ratio of a contestant of ours to the best of some peers, as the page shows it."""
+    peers = [figures[peer] for peer in names if figures.get(peer)]
     if not peers or not figures.get(ours):
         return ""
     over = max(peers) / figures[ours] if section.rate else figures[ours] / min(peers)
@@ -480,13 +487,19 @@ def table(section: Section, runs: Runs) -> list[str]:
     columns = [who for who in section.columns() if who in there]
     over = [who for who in section.ours if who in there and there & set(section.peers)]
     ratios = ["ratio"] if len(over) == 1 else [f"ratio of {who}" for who in over]
+    alike = {*section.same_form} if there.issuperset(section.same_form) else set()
+    if alike:
+        ratios.append("ratio, same form")
     found = [
         line(["case", *columns, *ratios, "run"]),
         line(["---", *["---:"] * (len(columns) + len(ratios) + 1)]),
     ]
     for case, (run, figures) in newest.items():
         cells = [written(figures.get(who)) for who in columns]
-        cells += [ratio(section, who, figures) for who in over]
+        cells += [ratio(section, who, figures, section.peers) for who in over]
+        if alike:
+            all_there = section.same_form if alike <= figures.keys() else ()
+            cells.append(ratio(section, section.ours[0], figures, all_there))
         found.append(line([case, *cells, str(runs.number(run))]))
     return found
 

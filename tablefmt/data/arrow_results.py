@@ -7,8 +7,8 @@ one base. Data frames need optional libraries.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -41,8 +41,14 @@ def to_pandas(rows: pa.Table, arguments: Mapping[str, Any]) -> pd.DataFrame:
         ) from None
 
 
-def to_polars(rows: pa.Table) -> pl.DataFrame:
+def polars_frame(
+    schema: pa.Schema, batches: Callable[[], Iterable[pa.RecordBatch]]
+) -> pl.DataFrame:
     """Return a polars DataFrame. Columns with the same memory layout are not copied.
+
+    Args:
+        schema: the schema of the rows.
+        batches: called after polars is imported. In a batch, text may have the type of views.
 
     Raises:
         UnsupportedFeatureError: polars is not installed.
@@ -51,9 +57,14 @@ def to_polars(rows: pa.Table) -> pl.DataFrame:
         import polars
     except ModuleNotFoundError as error:
         raise missing_extra("polars", error) from None
-    frame = polars.from_arrow(rows, rechunk=False)
-    assert isinstance(frame, polars.DataFrame)
-    return frame
+    alike = groupby(batches(), key=lambda batch: batch.schema)
+    tables = [pa.Table.from_batches(list(some), shown) for shown, some in alike]
+    frames = []
+    for rows in tables or [schema.empty_table()]:
+        frame = polars.from_arrow(rows, rechunk=False)
+        assert isinstance(frame, polars.DataFrame)
+        frames.append(frame)
+    return frames[0] if len(frames) == 1 else polars.concat(frames, rechunk=False)
 
 
 def missing_extra(extra: str, error: ModuleNotFoundError) -> UnsupportedFeatureError:
@@ -121,7 +132,7 @@ class BatchSource(ABC):
         Raises:
             UnsupportedFeatureError: polars is not installed.
         """
-        return to_polars(self.to_arrow())
+        return polars_frame(self.schema, self.to_batches)
 
     def __arrow_c_schema__(self) -> Any:
         return self.schema.__arrow_c_schema__()

@@ -4,9 +4,6 @@ The condition's columns are decoded first. The other columns follow only for row
 match: the pages that hold one, or all pages up to the last match. If that saves nothing, all
 columns are decoded at once.
 
-Arrow's scanner reports no positions and drops rows that fail a filter. So the filter only selects
-row groups here, and its result per row is computed as a column.
-
 Spec: DAT-4, DEL-1, DEL-4, PRN-10.
 """
 
@@ -16,21 +13,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from itertools import islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import (
     POSITION,
     READAHEAD,
     keep_rows,
-    replace_fragments,
-    scanner,
 )
 from tablefmt.data.direct_reader import (
     BATCH_ROWS,
@@ -42,15 +34,15 @@ from tablefmt.data.direct_reader import (
     plain_batches,
     row_groups,
 )
+from tablefmt.data.live_batches import inhabited_parts, live_batches, passing_batches
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.polars_decoder import PIECE_BYTES as POLARS_BYTES
 from tablefmt.data.polars_decoder import PolarsDecoder, decoder_for, is_loaded
 from tablefmt.data.scan_tasks import (
+    PIECE_BYTES,
     Needs,
     Part,
     ScanTask,
-    Spans,
-    inhabited_part,
     part_rows,
     passing_parts,
     pieces,
@@ -59,140 +51,9 @@ from tablefmt.data.scan_tasks import (
 from tablefmt.data.small_files import Run, small_files
 from tablefmt.expressions.predicate import Predicate, fields, to_comparisons, to_scan_expression
 from tablefmt.log.page_files import FileMemory
-from tablefmt.model.cached_property import cached_property
 from tablefmt.model.positions import live_mask, true_positions
 from tablefmt.model.schema import Schema
 from tablefmt.store.object_store import Store
-
-_KEEP = "\0keep"
-
-FEW = 8
-"""If fewer than one row in FEW is live, row groups without live rows are not read."""
-
-
-def live_batches(
-    files: ds.FileSystemDataset,
-    rows: Sequence[int],
-    widths: Sequence[int],
-    vectors: Sequence[bytes | None],
-    names: Sequence[str],
-    pushed: pc.Expression | None,
-    readahead: int = READAHEAD,
-    located: bool = True,
-    most_bytes: int | None = None,
-    parts: Sequence[Part] | None = None,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the index of a file, and its live rows for which `pushed` is true.
-
-    Args:
-        files: the files, each with its own path.
-        rows: row count of each file.
-        widths: bytes of a row of `names` in each file, as `row_bytes` returns them.
-        vectors: encoded positions of the deleted rows of each file, or None.
-        names: the columns to return.
-        pushed: the filter, None for all rows.
-        readahead: files that are decoded ahead: memory for latency.
-        located: add the column POSITION at the end.
-        most_bytes: most bytes decoded ahead of the consumer; by default PIECE_BYTES.
-        parts: the row groups of each file, perhaps none; None: those that can hold such a row.
-
-    Raises:
-        ValueError: a file holds another number of rows. Arrow's own errors: it cannot be read.
-    """
-
-    @lru_cache(1)
-    def live(place: int) -> NDArray[np.bool_]:
-        return live_mask(vectors[place], rows[place])
-
-    if parts is None and pushed is not None:
-        parts = passing_parts(files, pushed)
-    elif parts is None:
-        parts = whole_parts(files, rows)
-        for place, vector in enumerate(vectors):
-            if vector is not None and np.count_nonzero(live(place)) * FEW < rows[place]:
-                parts[place] = inhabited_part(parts[place], live(place))
-    places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
-
-    for run in pieces(parts, widths, most_bytes):
-        there = {fragment.path: spans for fragment, spans in run}
-        cursor = _Cursor(-1, [(0, 0)], np.zeros(0, bool))
-        computed = {} if pushed is None else {_KEEP: pushed}
-        some = replace_fragments(files, [fragment for fragment, _ in run])
-        for tagged in scanner(some, names, None, computed, readahead).scan_batches():
-            path, batch = tagged.fragment.path, tagged.record_batch
-            place = places[path]
-            if place != cursor.place:
-                cursor.finish()
-                cursor = _Cursor(place, there[path], live(place))
-            keep = cursor.take(batch.num_rows)
-            if pushed is not None:
-                passes = batch.column(len(names)).fill_null(False)
-                keep = keep & passes.to_numpy(zero_copy_only=False)
-            if keep.any():
-                columns = batch.columns[: len(names)]
-                if not keep.all():
-                    columns = keep_rows(columns, pa.array(keep))
-                if located:
-                    columns.append(pa.array(cursor.positions(keep)))
-                yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])
-        cursor.finish()
-
-
-def passing_batches(
-    files: ds.FileSystemDataset,
-    rows: Sequence[int],
-    widths: Sequence[int],
-    names: Sequence[str],
-    pushed: pc.Expression | None,
-    readahead: int = READAHEAD,
-    most_bytes: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield rows of whole files for which `pushed` is true. Takes and raises as `live_batches`."""
-    parts = whole_parts(files, rows)
-    if pushed is not None and len(list(islice(pieces(parts, widths, most_bytes), 2))) > 1:
-        # For a single piece, Arrow selects the row groups itself.
-        parts = passing_parts(files, pushed)
-    for run in pieces(parts, widths, most_bytes):
-        some = replace_fragments(files, [fragment for fragment, _ in run])
-        yield from scanner(some, names, pushed, readahead=readahead).to_batches()
-
-
-class _Cursor:
-    """Position of a scan within one file, as its rows arrive."""
-
-    def __init__(self, place: int, spans: Spans, chosen: NDArray[np.bool_]) -> None:
-        self.place = place
-        if sum(count for _, count in spans) > len(chosen):
-            raise ValueError("the file has more rows than the log says")
-        self._spans = spans
-        self._chosen = _joined([chosen[first : first + count] for first, count in spans])
-        self._at = 0
-
-    def take(self, count: int) -> NDArray[np.bool_]:
-        """Return which of the next rows are live. The caller must not modify the result."""
-        self._at += count
-        if self._at > len(self._chosen):
-            raise ValueError("the file has more rows than the log says")
-        return self._chosen[self._at - count : self._at]
-
-    def positions(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the positions of the rows in `kept`, among the rows taken last."""
-        start = self._at - len(kept)
-        return self._positions[start : self._at][kept]
-
-    @cached_property
-    def _positions(self) -> NDArray[np.int64]:
-        return _joined([np.arange(first, first + count) for first, count in self._spans])
-
-    def finish(self) -> None:
-        """Check that every row has arrived."""
-        if self._at < len(self._chosen):
-            raise ValueError("the file has fewer rows than the log says")
-
-
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
 
 WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
 """Rows of the first window. Each window is four times as large as the one before, up to the second
@@ -212,6 +73,13 @@ LOOKED_ROWS = 1 << 14
 
 POLARS_THREADS = 2
 """Pieces that polars decodes at once."""
+
+ALL_ROWS_BYTES = 32 << 20
+"""Approximate Arrow data that polars decodes at once, if all rows are returned one batch at a time.
+"""
+
+ALL_ROWS_LEAST = 1 << 16
+"""For fewer rows, the start of polars' threads takes longer than it saves."""
 
 PLAIN_ROWS = 1 << 14
 """Up to this many first rows of a file are read without Arrow's scanner, which decodes whole row
@@ -358,6 +226,8 @@ class Reading:
     """True if POSITION follows `names`."""
     most_bytes: int | None = None
     """Most bytes decoded ahead of the consumer; None: PIECE_BYTES."""
+    views: bool = False
+    """Text may be returned as Arrow's views, where polars decodes it."""
     look_first: LookFirst = field(default_factory=LookFirst)
     """State that carries over from one scan task to the next."""
     coded_later: bool = False
@@ -595,7 +465,9 @@ def _decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
     # Of other stores, polars' own scans ask for rows while its threads wait for them.
     if not task.data.on_disk:
         return None
-    return decoder_for(task.dataset, reading.schema, reading.names, condition.predicate)
+    return decoder_for(
+        task.dataset, reading.schema, reading.names, condition.predicate, reading.views
+    )
 
 
 def _small_files(task: ScanTask, reading: Reading) -> Iterator[Run] | None:
@@ -607,7 +479,7 @@ def _small_files(task: ScanTask, reading: Reading) -> Iterator[Run] | None:
         # Without these columns the predicate may be wider than the condition.
         return None
     predicate = None if condition.pushed is None else condition.predicate
-    return small_files(task, reading.schema, reading.names, predicate)
+    return small_files(task, reading.schema, reading.names, predicate, reading.views)
 
 
 def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
@@ -616,9 +488,30 @@ def _whole_decoder(task: ScanTask, reading: Reading) -> PolarsDecoder | None:
     # Without these columns the predicate may be wider than the condition.
     if condition.exact is not None or condition.columns is None:
         return None
-    if reading.located or reading.first is not None:
+    if reading.located or reading.first is not None or not reading.names:
         return None
-    return _decoder(task, reading)
+    if condition.pushed is not None:
+        return _decoder(task, reading)
+    if not task.data.on_disk or not is_loaded() or not _pays_with_polars(task, reading):
+        return None
+    return decoder_for(task.dataset, reading.schema, reading.names, None, reading.views)
+
+
+def _pays_with_polars(task: ScanTask, reading: Reading) -> bool:
+    """Return whether polars returns all rows with less work than Arrow, because there is text.
+
+    Arrow decodes text of few distinct values fast enough, but not into the form of polars.
+    """
+    texts = {name for name in reading.names if _is_text(task.dataset.schema.field(name).type)}
+    if not texts or pc.sum(task.files["rows"]).as_py() < ALL_ROWS_LEAST:
+        return False
+    first = next(iter(task.dataset.get_fragments())).physical_schema
+    kinds = [field.type for field in first if field.name in texts]
+    return reading.views or any(map(_is_text, kinds))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _by_polars(
@@ -630,17 +523,24 @@ def _by_polars(
     """
     rows, vectors, pushed = task.files["rows"].to_pylist(), task.vectors, reading.condition.pushed
     widths = task.row_bytes([*decoder.looked.union(reading.names)])
-    assert pushed is not None
-    parts = passing_parts(task.dataset, pushed) if passing is None else passing
+    if passing is not None:
+        parts = list(passing)
+    elif pushed is not None:
+        parts = passing_parts(task.dataset, pushed)
+    else:
+        parts = inhabited_parts(task.dataset, rows, vectors)
     places = {fragment.path: place for place, (fragment, _) in enumerate(parts)}
     # Only a job that runs uses memory.
     spare = [FileMemory() for _ in range(POLARS_THREADS)]
 
+    @lru_cache(2)
+    def mask(place: int) -> NDArray[np.bool_]:
+        return live_mask(vectors[place], rows[place])
+
     def decode(run: list[Part]) -> tuple[list[Part], list[pa.RecordBatch] | None]:
         def live(at: int) -> NDArray[np.bool_] | None:
             place = places[run[at][0].path]
-            vector = vectors[place]
-            return None if vector is None else live_mask(vector, rows[place])
+            return None if vectors[place] is None else mask(place)
 
         memory = spare.pop()
         found = decoder.rows(run, live, memory)
@@ -648,7 +548,8 @@ def _by_polars(
         return run, found
 
     # While polars decodes one piece, the pages of the next are verified.
-    runs = pieces(parts, widths, POLARS_BYTES)
+    most = ALL_ROWS_BYTES if reading.most_bytes is None else min(reading.most_bytes, PIECE_BYTES)
+    runs = pieces(parts, widths, most if pushed is None else POLARS_BYTES)
     for run, batches in side_by_side(decode, runs, POLARS_THREADS):
         if batches is not None:
             yield from ((0, batch) for batch in batches)

@@ -1,9 +1,10 @@
-"""Rows for which a condition is true, decoded by polars in programs that have loaded it.
+"""Rows decoded by polars in programs that have loaded it: all of them, or those of a condition.
 
 Arrow decodes all columns of a row group before it looks at the condition. polars decodes the
-condition's columns first, and builds only the matching rows of the others. It verifies no page
-checksums. So this module reads the pages, verifies their checksums, and gives polars these same
-bytes as a file in memory.
+condition's columns first, and builds only the matching rows of the others. Without a condition, it
+decodes text faster, and drops deleted rows before their text is built in Arrow's form. It verifies
+no page checksums. So this module reads the pages, verifies their checksums, and gives polars these
+same bytes as a file in memory.
 
 Whatever polars does not decode exactly as Arrow is left to Arrow: types, conditions, and pages at
 which it fails. So errors are Arrow's, too. polars is never imported here: importing it takes longer
@@ -64,6 +65,9 @@ the matching rows only.
 UNPACKED_MOST = 256 << 20
 """Most bytes of pages after decompression that polars decodes at once."""
 
+BATCH_ROWS = 1 << 14
+"""Rows of a batch, on average, for which no copy of the rows of several row groups pays."""
+
 LISTED_MOST = 16
 """Most values of an IN condition."""
 
@@ -115,7 +119,11 @@ Live = Callable[[int], NDArray[np.bool_] | None]
 
 
 def decoder_for(
-    files: ds.FileSystemDataset, schema: Schema, names: Sequence[str], predicate: Predicate
+    files: ds.FileSystemDataset,
+    schema: Schema,
+    names: Sequence[str],
+    predicate: Predicate | None,
+    views: bool = False,
 ) -> PolarsDecoder | None:
     """Return a decoder of these columns, if polars is loaded and understands the condition.
 
@@ -123,9 +131,10 @@ def decoder_for(
         files: whole files.
         schema: the snapshot's schema.
         names: physical names of the columns to return; at least one.
-        predicate: keep rows for which it is true.
+        predicate: keep rows for which it is true; None: all.
+        views: as `PolarsDecoder.views`.
     """
-    decoder = unsuited_decoder(files, schema, names, predicate)
+    decoder = unsuited_decoder(files, schema, names, predicate, views)
     if decoder is None:
         return None
     try:
@@ -136,7 +145,11 @@ def decoder_for(
 
 
 def unsuited_decoder(
-    files: ds.FileSystemDataset, schema: Schema, names: Sequence[str], predicate: Predicate | None
+    files: ds.FileSystemDataset,
+    schema: Schema,
+    names: Sequence[str],
+    predicate: Predicate | None,
+    views: bool = False,
 ) -> PolarsDecoder | None:
     """Return a decoder as `decoder_for` does, before it reads the types of the files.
 
@@ -145,11 +158,14 @@ def unsuited_decoder(
         schema: the snapshot's schema.
         names: physical names of the columns to return; at least one.
         predicate: keep rows for which it is true; None: all.
+        views: as `PolarsDecoder.views`.
     """
     if not is_loaded():
         return None
     if predicate is None:
-        return None if any(map(_is_pattern, names)) else PolarsDecoder(files, tuple(names))
+        if any(map(_is_pattern, names)):
+            return None
+        return PolarsDecoder(files, tuple(names), views=views)
     wanted = normalise(predicate)
     looked = frozenset(schema.by_id(i).physical for i in fields(predicate))
     if _comparisons(wanted) > COMPARED_MOST or any(map(_is_pattern, {*names, *looked})):
@@ -159,7 +175,9 @@ def unsuited_decoder(
     except AttributeError:
         # This polars is too old, or no polars.
         return None
-    return None if condition is None else PolarsDecoder(files, tuple(names), condition, looked)
+    if condition is None:
+        return None
+    return PolarsDecoder(files, tuple(names), condition, looked, views)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +190,9 @@ class PolarsDecoder:
     """An expression of polars; None: return all rows."""
     looked: frozenset[str] = frozenset()
     """Columns that the condition reads."""
+    views: bool = False
+    """Text is returned as Arrow's views, in the memory of polars. It becomes text of polars again
+    without a copy."""
     _kinds: dict[object, _Kind | None] = field(default_factory=dict)
 
     def rows(
@@ -192,8 +213,7 @@ class PolarsDecoder:
             files = [file for file in opened if file is not None]
             alike = itertools.groupby(files, key=lambda file: (file.elements, file.known))
             held = memory or FileMemory()
-            found = [self._decoded(list(some), live, held) for _, some in alike]
-            return [batch for batch in found if batch is not None]
+            return [batch for _, some in alike for batch in self._decoded(list(some), live, held)]
 
         return _unless_it_fails(decode)
 
@@ -238,8 +258,7 @@ class PolarsDecoder:
             kind = self.kind(fragment)
             if kind is None:
                 return None
-            batch = self._selected(list(bodies), kind.stored, kind.known, live)
-            return [] if batch is None else [batch]
+            return self._selected(list(bodies), kind.stored, kind.known, live)
 
         return _unless_it_fails(decode)
 
@@ -309,11 +328,11 @@ class PolarsDecoder:
 
     def _decoded(
         self, some: Sequence[_File], live: Live, memory: FileMemory
-    ) -> pa.RecordBatch | None:
-        """Return the matching live rows of files with the same columns; None: there are none."""
+    ) -> list[pa.RecordBatch]:
+        """Return the matching live rows of files with the same columns."""
         described = [chunk for file in some for group in file.groups for chunk in group]
         if not described:
-            return None
+            return []
         width = len(some[0].elements)
         lengths = [chunk.stop - chunk.start for chunk in described]
         # Before memory is taken: a footer may describe the same bytes many times.
@@ -331,8 +350,12 @@ class PolarsDecoder:
         groups = [(bodies[at].rows, chunks[at : at + width]) for at in range(0, len(chunks), width)]
         masks = [live(file.at) for file in some]
         kept = _live(some, masks) if any(mask is not None for mask in masks) else None
-        body = memory.file(groups)
-        return self._selected(body, some[0].stored, some[0].known, kept)
+        found = self._selected(memory.file(groups), some[0].stored, some[0].known, kept)
+        if self.condition is None:
+            rows = sum(rows for rows, _ in groups) if kept is None else np.count_nonzero(kept)
+            if sum(batch.num_rows for batch in found) != rows:
+                raise ValueError("polars returns another number of rows")
+        return found
 
     def _selected(
         self,
@@ -340,8 +363,8 @@ class PolarsDecoder:
         stored: Mapping[str, pa.DataType],
         known: Mapping[str, pa.Scalar],
         live: NDArray[np.bool_] | None,
-    ) -> pa.RecordBatch | None:
-        """Return the matching live rows of files in memory; None: there are none.
+    ) -> list[pa.RecordBatch]:
+        """Return the matching live rows of files in memory.
 
         Args:
             source: one file, or several with the same columns.
@@ -352,7 +375,8 @@ class PolarsDecoder:
         import polars
 
         read = [name for name in self.names if name in stored]
-        numbered = live is not None or not read
+        # Without a condition, all rows come in order.
+        numbered = (live is not None and self.condition is not None) or not read
         rows = polars.scan_parquet(
             source,
             row_index_name=_ROW if numbered else None,
@@ -366,32 +390,48 @@ class PolarsDecoder:
             rows = rows.filter(self.condition)
         frame = rows.select([*read, *([_ROW] if numbered else [])]).collect()
         if live is not None:
-            kept = live[frame[_ROW].to_numpy()]
+            kept = live[frame[_ROW].to_numpy()] if numbered else live
             if not kept.all():
                 frame = frame.filter(polars.Series(kept))
-        if not frame.height:
-            return None
-        return self._shaped(frame, read, stored, known)
+        if frame.height < BATCH_ROWS * frame.n_chunks():
+            frame = frame.rechunk()
+        return self._shaped(frame.select(read), frame.height, stored, known)
 
     def _shaped(
         self,
         frame: Any,
-        read: Sequence[str],
+        rows: int,
         stored: Mapping[str, pa.DataType],
         known: Mapping[str, pa.Scalar],
-    ) -> pa.RecordBatch:
-        """Return the rows of a frame in the types of the schema."""
+    ) -> list[pa.RecordBatch]:
+        """Return the rows of a frame in the types of the schema, a batch for each of its chunks.
+
+        Args:
+            frame: columns that the files have, perhaps none.
+            rows: number of rows.
+            stored: types of these columns.
+            known: values of columns that the files lack.
+        """
         import polars
 
-        oldest = polars.CompatLevel.oldest()
-        columns = [
-            as_type(frame.get_column(name).to_arrow(compat_level=oldest), stored[name])
-            for name in read
-        ]
-        batch = pa.RecordBatch.from_arrays(columns or [pa.nulls(frame.height)], read or [_ROW])
+        if not rows:
+            return []
+        shown = _viewed if self.views else _as_it_is
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(rows)], [_ROW])
+        chunks = [nothing]
+        if frame.columns:
+            chunks = frame.to_arrow(compat_level=polars.CompatLevel.newest()).to_batches()
+        kinds = [shown(stored[name]) for name in frame.columns]
         targets = [self.files.schema.field(name) for name in self.names]
-        shaped = [shaped_column(batch, target, known) for target in targets]
-        return pa.RecordBatch.from_arrays(shaped, list(self.names))
+        targets = [target.with_type(shown(target.type)) for target in targets]
+        found = []
+        for chunk in chunks:
+            if kinds:
+                columns = [as_type(c, kind) for c, kind in zip(chunk.columns, kinds, strict=True)]
+                chunk = pa.RecordBatch.from_arrays(columns, frame.columns)
+            shaped = [shaped_column(chunk, target, known) for target in targets]
+            found.append(pa.RecordBatch.from_arrays(shaped, list(self.names)))
+        return found
 
     def _picked_file(
         self, fragment: ds.ParquetFileFragment, pages: PickedPages
@@ -428,7 +468,8 @@ class PolarsDecoder:
             frame = frame.filter(polars.Series(np.isin(matching, wanted)))
         if frame.height != len(wanted):
             raise ValueError("polars and Arrow disagree on the condition")
-        batch = self._shaped(frame, read, some[0].stored, some[0].known)
+        frame = frame.rechunk().select(read)
+        (batch,) = self._shaped(frame, len(wanted), some[0].stored, some[0].known)
         ends = itertools.accumulate(len(file.pages.rows) for file in some)
         return [
             batch.slice(end - len(file.pages.rows), len(file.pages.rows))
@@ -490,6 +531,17 @@ class _File(NamedTuple):
     """Values of columns that the file lacks."""
     groups: list[list[_ChunkPlace]]
     """The column chunks of each row group."""
+
+
+def _as_it_is(kind: pa.DataType) -> pa.DataType:
+    return kind
+
+
+def _viewed(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values with text and bytes as views."""
+    if pa.types.is_string(kind):
+        return pa.string_view()
+    return pa.binary_view() if pa.types.is_binary(kind) else kind
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

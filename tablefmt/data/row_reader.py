@@ -58,6 +58,7 @@ def read_files(
     eager: bool = True,
     first: int | None = None,
     kept: bool = False,
+    views: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches in the order of `files`, with the requested columns under their logical names.
 
@@ -71,6 +72,7 @@ def read_files(
         eager: all rows will be requested, so files of a remote store are fetched early.
         first: most rows that will be requested; None for all.
         kept: the caller keeps all batches in memory at once.
+        views: text may be returned as views of Arrow, column by column and batch by batch.
 
     Raises:
         CorruptDataError: DAT-5: a file is missing, has another length or row count, or fails a
@@ -81,20 +83,7 @@ def read_files(
     answer = answer_schema(columns)
     condition = condition or RowFilter(None)
     if has_imported(files):
-        for run in runs_of(files):
-            folder = folder_of(store, run.root)
-            if run.layout is None:
-                yield from read_files(store, run.files, schema, columns, condition, eager=eager)
-                continue
-            scan = ImportedScan.of(run, schema, columns, condition)
-            limit = first if condition.pushed is condition.exact is None else None
-            batches = read_files(
-                folder, run.files, scan.schema, scan.columns, scan.inner, eager=eager, first=limit
-            )
-            with explain_missing(run.root):
-                for rows in map(scan.kept, batches):
-                    if rows.num_rows:
-                        yield _chosen(rows, columns, answer)
+        yield from _imported_rows(store, files, schema, columns, condition, eager, first)
         return
     # The condition's columns come first: it may name them by position.
     names = list(dict.fromkeys([*condition.reads, *(f.physical for f in columns)]))
@@ -102,7 +91,13 @@ def read_files(
     most = sys.maxsize if kept and condition.pushed is condition.exact is first is None else None
     later = condition.is_coded_later(store)
     reading = Reading(
-        schema, names, condition, first=first, most_bytes=most, coded_later=later and first is None
+        schema,
+        names,
+        condition,
+        first=first,
+        most_bytes=most,
+        coded_later=later and first is None,
+        views=views,
     )
     tasks = tasks_of(store, files, condition.needs(schema, names, eager, first, not later))
     for task in chain.from_iterable(map(by_size, tasks)):
@@ -112,6 +107,33 @@ def read_files(
                     yield _chosen(rows, columns, answer)
             _check_rows(task)
         task.drop()
+
+
+def _imported_rows(
+    store: Store,
+    files: pa.Table,
+    schema: Schema,
+    columns: Sequence[Field],
+    condition: RowFilter,
+    eager: bool,
+    first: int | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of runs of imported and of own files as `read_files` does."""
+    answer = answer_schema(columns)
+    for run in runs_of(files):
+        folder = folder_of(store, run.root)
+        if run.layout is None:
+            yield from read_files(store, run.files, schema, columns, condition, eager=eager)
+            continue
+        scan = ImportedScan.of(run, schema, columns, condition)
+        limit = first if condition.pushed is condition.exact is None else None
+        batches = read_files(
+            folder, run.files, scan.schema, scan.columns, scan.inner, eager=eager, first=limit
+        )
+        with explain_missing(run.root):
+            for rows in map(scan.kept, batches):
+                if rows.num_rows:
+                    yield _chosen(rows, columns, answer)
 
 
 def locate_rows(
@@ -186,8 +208,17 @@ def _chosen(rows: pa.RecordBatch, columns: Sequence[Field], answer: pa.Schema) -
     if not columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * rows.num_rows, pa.struct([])))
     pairs = zip(columns, answer, strict=True)
-    arrays = [relabelled(rows.column(f.physical), shown.type) for f, shown in pairs]
+    arrays = [_as_shown(rows.column(f.physical), shown.type) for f, shown in pairs]
+    if any(array.type in _VIEWS for array in arrays):
+        answer = pa.schema([f.with_type(a.type) for f, a in zip(answer, arrays, strict=True)])
     return pa.RecordBatch.from_arrays(arrays, schema=answer)
+
+
+_VIEWS = (pa.string_view(), pa.binary_view())
+
+
+def _as_shown(values: pa.Array, target: pa.DataType) -> pa.Array:
+    return values if values.type in _VIEWS else relabelled(values, target)
 
 
 def count_rows(store: Store, files: pa.Table, schema: Schema, condition: RowFilter | None) -> int:

@@ -62,7 +62,11 @@ class Run(NamedTuple):
 
 
 def small_files(
-    task: ScanTask, schema: Schema, names: Sequence[str], predicate: Predicate | None
+    task: ScanTask,
+    schema: Schema,
+    names: Sequence[str],
+    predicate: Predicate | None,
+    views: bool = False,
 ) -> Iterator[Run] | None:
     """Return the rows of a task's files, decoded by polars; None: not all files are small.
 
@@ -71,6 +75,7 @@ def small_files(
         schema: the snapshot's schema.
         names: physical names of the columns to return.
         predicate: keep rows for which it is true; None: all.
+        views: as `PolarsDecoder.views`.
     """
     if not is_loaded() or not names or task.files.num_rows < LEAST:
         return None
@@ -80,7 +85,7 @@ def small_files(
     files = _files(task)
     if files is None or task.files["footer"].null_count:
         return None
-    decoder = unsuited_decoder(task.dataset, schema, names, predicate)
+    decoder = unsuited_decoder(task.dataset, schema, names, predicate, views)
     if decoder is None:
         return None
     alike = [list(same) for _, same in itertools.groupby(files, key=_form)]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tablefmt.data.arrow_results import BatchSource
+from tablefmt.data.arrow_results import BatchSource, polars_frame
 from tablefmt.data.row_reader import answer_schema, count_rows, read_files
 from tablefmt.data.selection import Condition, chosen_columns, select_rows
 from tablefmt.errors import (
@@ -152,8 +152,17 @@ class Scan(BatchSource):
         """Return all rows as one table."""
         return pa.Table.from_batches(list(self._batches(kept=True)), self.schema)
 
-    def _batches(self, kept: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. `kept`: the caller keeps all batches in memory."""
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a polars DataFrame. Text that polars decodes is not copied.
+
+        Raises:
+            UnsupportedFeatureError: polars is not installed.
+        """
+        return polars_frame(self.schema, lambda: self._batches(kept=True, views=True))
+
+    def _batches(self, kept: bool = False, views: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows. `kept`: the caller keeps all batches in memory. `views`: text may be
+        views."""
         left = self.limit
         if left == 0:
             return
@@ -175,6 +184,7 @@ class Scan(BatchSource):
             eager=eager,
             first=left,
             kept=kept,
+            views=views,
         )
         with explain_given_up_version(self.store, self.version):
             for batch in batches:

@@ -146,6 +146,89 @@ def test_rows_are_those_of_arrow(tmp_path: Path, decoded: list[bool]) -> None:
     assert {*decoded} == {True}
 
 
+def same_frame(
+    table: tablefmt.Table, where: str | None = None, columns: list[str] | None = None
+) -> int:
+    """Compare `to_polars` with a frame of the rows that Arrow reads; return the number of rows."""
+    ours = table.to_polars(where=where, columns=columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polars_decoder, "is_loaded", lambda: False)
+        patch.setattr(matching_rows, "is_loaded", lambda: False)
+        plain = polars.from_arrow(table.to_arrow(where=where, columns=columns))
+    assert isinstance(plain, polars.DataFrame)
+    assert ours.schema == plain.schema
+    assert bits(ours.to_arrow()) == bits(plain.to_arrow()), where
+    return ours.height
+
+
+def test_all_rows_are_those_of_arrow(
+    tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DAT-4, DAT-12, DEL-1: tables of Arrow, and frames of polars without a copy of text."""
+    monkeypatch.setattr(matching_rows, "ALL_ROWS_LEAST", 1)
+    monkeypatch.setattr(matching_rows, "ALL_ROWS_BYTES", 50_000)
+    monkeypatch.setattr(polars_decoder, "BATCH_ROWS", 100)
+    monkeypatch.setattr("tablefmt.data.parquet_writer.GROUP_ROWS", 500)
+    chance = random.Random(33)
+    table = tablefmt.create(tmp_path / "t", rows_of(chance).schema)
+    for _ in range(3):
+        table.append(rows_of(chance))
+    assert same_rows(table) == same_frame(table) == 3 * COUNT
+    assert len(decoded) > 1
+    assert {*decoded} == {True}
+    batches = list(table.scan().to_batches())
+    assert {batch.schema for batch in batches} == {table.scan().schema}
+    assert sum(batch.num_rows for batch in batches) == 3 * COUNT
+    for condition in (CONDITIONS[0], CONDITIONS[8]):
+        assert same_frame(table, condition) > 0
+    assert same_frame(table, columns=["text", "x"]) == 3 * COUNT
+    table.delete("number = 7 AND day < DATE '1970-01-20'")
+    table.delete("small = 5")
+    table.alter.rename_column("text", "words")
+    table.alter.widen_column("small", "BIGINT")
+    table.alter.add_column("note", "STRING", default="-")
+    table.append(table.to_arrow(where="small = 4", limit=50))
+    decoded.clear()
+    live = same_rows(table)
+    assert same_frame(table) == same_frame(table, columns=["words"]) == live < 3 * COUNT
+    assert same_frame(table, columns=["bytes", "note"]) == live
+    # All rows of some row groups, and of some files, are deleted.
+    table.delete("NOT (small <=> 4)")
+    assert same_rows(table) == same_frame(table) > 50
+    assert {*decoded} == {True}
+    # Arrow decodes numbers as fast, and returns the first rows without threads of polars.
+    decoded.clear()
+    assert same_rows(table, columns=["number"]) == same_frame(table, columns=["x"])
+    assert table.to_polars(limit=7).height == 7
+    assert decoded == []
+    # polars reads other stores through our scan.
+    memory = tablefmt.create("memory://polars-decoder/all", rows_of(chance).schema)
+    memory.append(rows_of(chance))
+    assert same_frame(memory) == COUNT
+    nested = tablefmt.create(tmp_path / "nested", pa.schema([("t", pa.string()), ("l", LIST)]))
+    nested.append(pa.table({"t": ["a", None], "l": pa.array([[1], None], LIST)}))
+    assert same_frame(nested) == 2
+    assert same_frame(nested, columns=["t"]) == 2
+    assert decoded == [True]
+
+
+def test_arrow_decodes_all_rows_where_polars_returns_another_number(
+    tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matching_rows, "ALL_ROWS_LEAST", 1)
+    rows = rows_of(random.Random(34))
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    real = PolarsDecoder._shaped
+    monkeypatch.setattr(PolarsDecoder, "_shaped", lambda *given: [b.slice(1) for b in real(*given)])
+    assert bits(table.to_arrow()) == bits(rows)
+    assert table.to_polars().height == COUNT
+    assert decoded == [False, False]
+
+
+LIST = pa.list_(pa.int64())
+
+
 def test_conditions_and_names_that_polars_reads_otherwise_are_left_to_arrow(
     tmp_path: Path, decoded: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +332,28 @@ def test_a_damaged_page_is_an_error_that_names_the_file(
     file.write_bytes(whole)
     assert table.to_arrow(where="key = 7").num_rows == np.count_nonzero(numbers % 100 == 7)
     assert decoded == [False, True]
+
+
+def test_a_damaged_page_of_a_frame_is_an_error_that_names_the_file(
+    tmp_path: Path, decoded: list[bool]
+) -> None:
+    """DAT-5: polars verifies no checksum, so we do, for all rows too."""
+    texts = np.random.default_rng(6).integers(0, 1 << 60, 80_000).astype(str).tolist()
+    rows = pa.table({"text": texts})
+    table = tablefmt.create(tmp_path / "t", rows.schema)
+    table.append(rows)
+    assert table.to_polars()["text"].to_list() == texts
+    assert decoded == [True]
+    (path,) = table.scan().files()["path"].to_pylist()
+    file = tmp_path / "t" / path
+    chunk = pq.read_metadata(file).row_group(0).column(0)
+    body = bytearray(file.read_bytes())
+    body[chunk.data_page_offset + chunk.total_compressed_size * 7 // 10] ^= 1
+    file.write_bytes(body)
+    for read in (table.to_polars, table.to_arrow, table.to_pandas):
+        with pytest.raises(CorruptDataError, match=path):
+            read()
+    assert decoded == [True, False, False, False]
 
 
 @pytest.fixture

@@ -134,3 +134,29 @@ def test_a_file_that_is_no_result_is_an_error(tmp_path: Path, text: str) -> None
     (tmp_path / "reads-1.json").write_text(text)
     with pytest.raises(SystemExit, match=r"reads-1\.json is not a result of benchmarks"):
         page(tmp_path, (READS,))
+
+
+def test_a_second_ratio_counts_results_of_the_same_form(tmp_path: Path) -> None:
+    """A line that lacks one of these contestants has no second ratio."""
+    section = Section(
+        "reads",
+        "Reads of files",
+        "Seconds",
+        READS.pattern,
+        ("tablefmt",),
+        ("duckdb", "polars"),
+        ("polars into Arrow",),
+        goal=1.3,
+        same_form=("duckdb", "polars into Arrow"),
+    )
+    times = {"tablefmt": 1.2, "duckdb": 1.5, "polars": 0.5, "polars into Arrow": 0.8}
+    figures = {f"all: {who}": rounds(seconds) for who, seconds in times.items()}
+    figures |= {"to polars: tablefmt": rounds(0.6), "to polars: polars": rounds(0.5)}
+    save(tmp_path, "reads", "2026-11-28T08:00", {"seconds": figures})
+    text = page(tmp_path, [section])
+    assert (
+        "| case | tablefmt | duckdb | polars | polars into Arrow | ratio | ratio, same form |"
+        in text
+    )
+    assert "| all | 1.2 | 1.5 | 0.5 | 0.8 | **2.40** | **1.50** | 1 |" in text
+    assert "| to polars | 0.6 |  | 0.5 |  | 1.20 |  | 1 |" in text
