@@ -10,7 +10,7 @@ Spec: DAT-4, DAT-12, DEL-1, SCH-2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.parallel_jobs import side_by_side
-from tablefmt.data.picked_pages import PickedPages, WantedRows, picked_pages
+from tablefmt.data.picked_pages import PickedPages, WantedRows, check_counts, picked_pages
 from tablefmt.data.scan_tasks import Part, extents, part_rows
 from tablefmt.log.bounded_parquet import columns_of, opened_with
 from tablefmt.log.page_files import flat_columns
@@ -67,9 +67,11 @@ def plain_batches(
                 raise ValueError("the file has a different number of rows than the log says")
             live = live_mask(vectors[place], rows[place])
             start, known = 0, known_values(fragment, physical)
+            counted = _Counted(fragment, file.metadata, source, physical.names)
             for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
+                counted.check(start)
                 columns = [shaped_column(batch, column, known) for column in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
@@ -80,6 +82,32 @@ def plain_batches(
                     shaped = shaped.filter(pushed)
                 if shaped.num_rows:
                     yield place, shaped.select([*names, POSITION])
+            if start != rows[place]:
+                raise ValueError("the file has fewer rows than the log says")
+
+
+class _Counted:
+    """Row groups of a file whose page headers have been checked, from the first on."""
+
+    def __init__(
+        self,
+        fragment: ds.ParquetFileFragment,
+        footer: pq.FileMetaData,
+        source: Any,
+        names: Sequence[str],
+    ) -> None:
+        self._fragment, self._footer, self._source, self._names = fragment, footer, source, names
+        self._leaves = columns_of(source)
+        self._rows = self._groups = 0
+
+    def check(self, rows: int) -> None:
+        """Check the row groups with the first rows of the file, as `check_counts`."""
+        while self._rows < rows:
+            group = self._footer.row_group(self._groups)
+            with _naming(self._fragment):
+                check_counts(self._source, group, self._leaves, self._names)
+            self._rows += group.num_rows
+            self._groups += 1
 
 
 def shaped_column(
@@ -103,6 +131,28 @@ def shaped_column(
 def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return a column cast to a type. A cast to its own type takes some time, too."""
     return column if column.type == kind else column.cast(kind)
+
+
+class DamagedPagesError(ValueError):
+    """Pages of a file are damaged, though Arrow may decode the file as a whole.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(problem)
+        self.path = path
+
+
+@contextmanager
+def _naming(fragment: ds.ParquetFileFragment) -> Iterator[None]:
+    """Replace an error of reading pages by one with the file's path."""
+    try:
+        yield
+    except (OSError, ValueError, pa.ArrowException) as error:
+        problem = f"its pages cannot be read: {str(error).partition(chr(10))[0]}"
+        raise DamagedPagesError(fragment.path, problem) from None
 
 
 PICKED_BATCH_ROWS = 1 << 14
@@ -443,6 +493,7 @@ class PickedRows:
         return WantedRows(source, group, leaves, places, job.positions - job.start)
 
     def _columns(self, job: _Job, names: Sequence[str]) -> list[pa.Array]:
+        """Return columns of the wanted rows of a job, decoded by Arrow."""
         fragment = self._fragments[job.place]
         read, known = _there(fragment, names), known_values(fragment, self._schema)
         rows = job.positions - job.start
@@ -450,8 +501,17 @@ class PickedRows:
             raise ValueError("the file has fewer rows than the log says")
         with self._filesystem.open_input_file(fragment.path) as source:
             # By column: the wanted rows, in one or more pieces.
-            found = self._of_pages(job, source, read)
+            found: dict[str, list[pa.Array]] = {}
+            with _naming(fragment):
+                for picked in self._picked(job, source, read):
+                    part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
+                    batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
+                    found |= {name: [batch.column(name)] for name in picked.names}
             rest = [name for name in read if name not in found]
+            if rest:
+                some = self._flat(job, source, rest)
+                with _naming(fragment):
+                    check_counts(source, some.group, some.leaves, rest)
             for piece in self._pieces(job, source, rest, rows) if rest else ():
                 for name in rest:
                     found.setdefault(name, []).append(piece.column(name))
@@ -465,23 +525,11 @@ class PickedRows:
             columns.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
         return columns
 
-    def _of_pages(self, job: _Job, source: Any, names: Sequence[str]) -> dict[str, list[pa.Array]]:
-        """Return the wanted rows of the columns of which few pages have one.
-
-        None, if a page is damaged: Arrow then decodes the whole row group, and reports the damage.
-        """
-        found: dict[str, list[pa.Array]] = {}
+    def _picked(self, job: _Job, source: Any, names: Sequence[str]) -> list[PickedPages]:
+        """Return the pages with wanted rows, of the columns of which few pages have one."""
         if len(job.positions) > PICKED_MOST:
-            return found
-        fragment = self._fragments[job.place]
-        try:
-            for picked in next(picked_pages([self._flat(job, source, names)], verified=False)):
-                part = _opened(fragment, pa.BufferReader(picked.file()), picked.names)
-                batch = _taken(_one_batch(part.read(use_threads=False)), picked.rows)
-                found |= {name: [batch.column(name)] for name in picked.names}
-        except (OSError, ValueError, pa.ArrowException):
-            return {}
-        return found
+            return []
+        return next(picked_pages([self._flat(job, source, names)], verified=False))
 
     def _pieces(
         self, job: _Job, source: Any, read: Sequence[str], rows: NDArray[np.int64]

@@ -11,7 +11,7 @@ page holds something unusual, nothing is picked.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.log.bounded_parquet import chunk_extent
-from tablefmt.log.page_files import StoredChunk, known_form, page_file
+from tablefmt.log.page_files import StoredChunk, flat_columns, known_form, page_file
 from tablefmt.log.page_table import PageTable, pages_of_files, read_at
 from tablefmt.log.parquet_footer import Leaf
 
@@ -84,7 +84,7 @@ def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[
     ]
     sources = [(wanted[chunk.of].source, chunk.start, chunk.stop) for chunk in chunks]
     pages = pages_of_files(sources)
-    rows = pages.sums(np.where(pages.is_dictionary, 0, pages.values))
+    rows = _rows(pages)
     dictionaries, unusual = _dictionaries(pages)
     stored = _Stored(pages, verified)
     alike: list[dict[bytes, list[int]]] = [{} for _ in wanted]
@@ -92,7 +92,7 @@ def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[
         if unusual[at]:
             continue
         if rows[at] != wanted[chunk.of].group.num_rows:
-            raise ValueError("a column chunk has a different number of rows than its row group")
+            raise ValueError(_MISCOUNTED)
         first = pages.firsts[at] + dictionaries[at]
         key = pages.values[first : pages.firsts[at + 1]].tobytes()
         alike[chunk.of].setdefault(key, []).append(at)
@@ -114,6 +114,38 @@ def picked_pages(wanted: Sequence[WantedRows], verified: bool) -> Iterator[list[
             names = tuple(chunks[at].name for at in places)
             found.append(PickedPages(names, int(counts.sum()), parts, some.rows - moved[among]))
         yield found
+
+
+def check_counts(
+    source: Any, group: pq.RowGroupMetaData, leaves: Sequence[Leaf], names: Iterable[str]
+) -> None:
+    """Check that the pages of columns without nesting have a value for each row of a row group.
+
+    No checksum covers page headers. A reader that stops before the end of the row group would not
+    notice a wrong number of values, and return values of other rows.
+
+    Args:
+        source: the file, which can seek.
+        group: the row group.
+        leaves: all columns of the file.
+        names: the columns that will be read.
+
+    Raises:
+        ValueError: a page header is invalid, or a column has a different number of rows.
+    """
+    flat = flat_columns(leaves)
+    chunks = [chunk_extent(group.column(flat[name])) for name in names if name in flat]
+    pages = pages_of_files([(source, start, stop) for start, stop in chunks])
+    if (_rows(pages) != group.num_rows).any():
+        raise ValueError(_MISCOUNTED)
+
+
+_MISCOUNTED = "a column chunk has a different number of rows than its row group"
+
+
+def _rows(pages: PageTable) -> NDArray[np.int64]:
+    """Return the number of values of each chunk."""
+    return pages.sums(np.where(pages.is_dictionary, 0, pages.values))
 
 
 class _Chunk(NamedTuple):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, READAHEAD, replace_fragments
-from tablefmt.data.direct_reader import needs_plain, plain_batches
+from tablefmt.data.direct_reader import DamagedPagesError, needs_plain, plain_batches
 from tablefmt.data.file_verification import DAMAGE, first_line, first_problem, is_no_answer
 from tablefmt.data.imported_files import (
     FileRun,
@@ -266,6 +266,8 @@ def _diagnosis(
     problem = first_problem(store, task.files) or _scan_problem(task, schema)
     if problem is not None:
         return CorruptDataError(problem[1], key=problem[0], rule="DAT-5")
+    if isinstance(error, DamagedPagesError):
+        return CorruptDataError(str(error), key=error.path, rule="DAT-5")
     if condition.pushed is not None or condition.exact is not None:
         return InvalidPredicateError(f"the condition cannot be evaluated: {first_line(error)}")
     return CorruptDataError(f"the data files could not be read: {first_line(error)}", rule="DAT-5")

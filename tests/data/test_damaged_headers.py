@@ -27,6 +27,7 @@ QUERIES: dict[str, tuple[list[str] | None, str | None, int | None]] = {
     "a value of another column": (None, "k = 77", None),
     "most rows": (None, "k > 9000", None),
     "a limit": (None, None, 10),
+    "a limit of a part of the first page": (None, None, 5_000),
 }
 """Columns, condition, limit: a query for each way of reading."""
 
