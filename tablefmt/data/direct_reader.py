@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
+from tablefmt.data.file_prefetch import DataFiles
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, WantedRows, check_counts, picked_pages
 from tablefmt.data.scan_tasks import Part, extents, part_rows
@@ -60,6 +61,8 @@ def plain_batches(
     read = None if pushed is not None else list(names)
     if read is not None:
         physical = pa.schema([physical.field(name) for name in names])
+    data = getattr(files.filesystem, "handler", None)
+    on_disk = isinstance(data, DataFiles) and data.on_disk
     for place, fragment in enumerate(files.get_fragments()):
         with files.filesystem.open_input_file(fragment.path) as source:
             file = opened_with(source, fragment.metadata)
@@ -71,7 +74,9 @@ def plain_batches(
             for batch in file.iter_batches(batch_rows, columns=read):
                 positions = np.arange(start, start + batch.num_rows, dtype=np.int64)
                 start += batch.num_rows
-                counted.check(start)
+                if on_disk:
+                    # A remote store would send the pages again.
+                    counted.check(start)
                 columns = [shaped_column(batch, column, known) for column in physical]
                 shaped = pa.RecordBatch.from_arrays(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
@@ -97,12 +102,13 @@ class _Counted:
         names: Sequence[str],
     ) -> None:
         self._fragment, self._footer, self._source, self._names = fragment, footer, source, names
-        self._leaves = columns_of(source)
+        self._leaves: tuple[Leaf, ...] = ()
         self._rows = self._groups = 0
 
     def check(self, rows: int) -> None:
         """Check the row groups with the first rows of the file, as `check_counts`."""
         while self._rows < rows:
+            self._leaves = self._leaves or columns_of(self._source)
             group = self._footer.row_group(self._groups)
             with _naming(self._fragment):
                 check_counts(self._source, group, self._leaves, self._names)

@@ -118,4 +118,6 @@ def test_a_flipped_bit_of_a_page_header_is_an_error_or_changes_nothing(
             assert named in (None, path.relative_to(tmp_path / "t").as_posix())
         path.write_bytes(body)
     print(f"seed {first_seed}: {dict(outcomes)}")
-    assert min(outcomes["right"], outcomes["error"]) > 0
+    # A few flips may all change nothing.
+    assert outcomes["right"] > 0
+    assert outcomes["error"] > 0 or flips < 100
