@@ -49,7 +49,9 @@ def main() -> None:
             start, processor = time.perf_counter(), time.process_time()
             table = tablefmt.import_table(folder)
             seconds, used = time.perf_counter() - start, time.process_time() - processor
-            log = sum(p.stat().st_size for p in (folder / "_log").rglob("*") if p.is_file())
+            # A checkpoint may follow at any time, and is no part of the import.
+            found = [p for p in (folder / "_log").rglob("*") if "checkpoints" not in p.parts]
+            log = sum(p.stat().st_size for p in found if p.is_file())
             rows = table.count()
             print(
                 f"{given.files} files: {seconds:.2f} s, {used:.2f} s CPU, {log} bytes, {rows} rows"

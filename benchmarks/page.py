@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,30 @@ class Section:
 ARROW = ("deltalake", "duckdb", "polars", "pyarrow")
 BY_COLON = r"(?P<case>[^>]+): (?P<who>[^>:]+)"
 BY_WORD = r"(?P<case>[^>]+) (?P<who>tablefmt|deltalake)"
+
+SPARK_WRITE = Section(
+    "spark_scan_write",
+    "Spark: write and read 8M rows",
+    "Seconds",
+    r"seconds > (?P<case>\w+) > (?P<who>.+)",
+    ("tablefmt functions", "tablefmt format", "tablefmt sql"),
+    ("parquet zstd", "parquet sql"),
+    ("parquet snappy",),
+    goal=1.0,
+)
+
+TPCH = Section(
+    "spark_tpch",
+    "Spark: TPC-H, 6M rows of lineitem",
+    "Seconds",
+    r"seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
+    ("tablefmt",),
+    ("parquet",),
+    goal=1.0,
+    scale="1",
+)
+
+PROCESSOR = "Processor seconds of the JVM and of Python"
 
 SECTIONS = (
     Section(
@@ -242,56 +266,21 @@ SECTIONS = (
         ("deltalake", "pyarrow, bare, s3fs", "tablefmt.duckdb", "tablefmt.polars"),
         goal=1.3,
     ),
-    Section(
-        "spark_scan_write",
-        "Spark: write and read 8M rows",
-        "Seconds",
-        r"seconds > (?P<case>\w+) > (?P<who>.+)",
-        ("tablefmt functions", "tablefmt format", "tablefmt sql"),
-        ("parquet zstd", "parquet sql"),
-        ("parquet snappy",),
-        goal=1.0,
+    SPARK_WRITE,
+    replace(
+        SPARK_WRITE,
+        title=f"{SPARK_WRITE.title}, processor time",
+        unit=PROCESSOR,
+        pattern=f"processor_{SPARK_WRITE.pattern}",
     ),
-    Section(
-        "spark_scan_write",
-        "Spark: write and read 8M rows, processor time",
-        "Processor seconds of the JVM and of Python",
-        r"processor_seconds > (?P<case>\w+) > (?P<who>.+)",
-        ("tablefmt functions", "tablefmt format", "tablefmt sql"),
-        ("parquet zstd", "parquet sql"),
-        ("parquet snappy",),
-        goal=1.0,
+    TPCH,
+    replace(
+        TPCH,
+        title=f"{TPCH.title}, processor time",
+        unit=PROCESSOR,
+        pattern=f"processor_{TPCH.pattern}",
     ),
-    Section(
-        "spark_tpch",
-        "Spark: TPC-H, 6M rows of lineitem",
-        "Seconds",
-        r"seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
-        ("tablefmt",),
-        ("parquet",),
-        goal=1.0,
-        scale="1",
-    ),
-    Section(
-        "spark_tpch",
-        "Spark: TPC-H, 6M rows of lineitem, processor time",
-        "Processor seconds of the JVM and of Python",
-        r"processor_seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
-        ("tablefmt",),
-        ("parquet",),
-        goal=1.0,
-        scale="1",
-    ),
-    Section(
-        "spark_tpch",
-        "Spark: TPC-H, 30M rows of lineitem",
-        "Seconds",
-        r"seconds > (?P<case>q\d+|total) > (?P<who>\w+) (?P<also>.+)",
-        ("tablefmt",),
-        ("parquet",),
-        goal=1.0,
-        scale="5",
-    ),
+    replace(TPCH, title="Spark: TPC-H, 30M rows of lineitem", scale="5"),
     Section(
         "spark_dml",
         "Spark: MERGE, UPDATE and DELETE on 8M rows",

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tablefmt.data.arrow_scanner import POSITION, known_values
 from tablefmt.data.file_prefetch import DataFiles
+from tablefmt.data.file_verification import first_line
 from tablefmt.data.parallel_jobs import side_by_side
 from tablefmt.data.picked_pages import PickedPages, WantedRows, check_counts, picked_pages
 from tablefmt.data.scan_tasks import Part, extents, part_rows
@@ -157,7 +158,7 @@ def _naming(fragment: ds.ParquetFileFragment) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, pa.ArrowException) as error:
-        problem = f"its pages cannot be read: {str(error).partition(chr(10))[0]}"
+        problem = f"its pages cannot be read: {first_line(error)}"
         raise DamagedPagesError(fragment.path, problem) from None
 
 

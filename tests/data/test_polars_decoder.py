@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -99,13 +101,21 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return done
 
 
+@contextmanager
+def without_polars() -> Iterator[None]:
+    """Let Arrow decode everything inside the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polars_decoder, "is_loaded", lambda: False)
+        patch.setattr(matching_rows, "is_loaded", lambda: False)
+        yield
+
+
 def same_rows(
     table: tablefmt.Table, where: str | None = None, columns: list[str] | None = None
 ) -> int:
     """Read with polars and without, compare, and return the number of rows."""
     ours = table.to_arrow(where=where, columns=columns)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polars_decoder, "is_loaded", lambda: False)
+    with without_polars():
         plain = table.to_arrow(where=where, columns=columns)
     assert ours.schema == plain.schema
     assert bits(ours) == bits(plain), where
@@ -151,9 +161,7 @@ def same_frame(
 ) -> int:
     """Compare `to_polars` with a frame of the rows that Arrow reads; return the number of rows."""
     ours = table.to_polars(where=where, columns=columns)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(polars_decoder, "is_loaded", lambda: False)
-        patch.setattr(matching_rows, "is_loaded", lambda: False)
+    with without_polars():
         plain = polars.from_arrow(table.to_arrow(where=where, columns=columns))
     assert isinstance(plain, polars.DataFrame)
     assert ours.schema == plain.schema
