@@ -55,9 +55,9 @@ from tablefmt.model.positions import live_mask, true_positions
 from tablefmt.model.schema import Schema
 from tablefmt.store.object_store import Store
 
-WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 22
-"""Rows of the first window. Each window is four times as large as the one before, up to the second
-number.
+WINDOW_ROWS, WINDOW_MOST = 1 << 18, 1 << 23
+"""Rows of the first window, and of each window after one that saved something. A window has a cost
+of its own.
 """
 
 WORTH = 0.8
@@ -204,7 +204,7 @@ class LookFirst:
     def judge(self, paid: bool) -> None:
         """Record whether condition-first saved anything on `rows` rows."""
         if paid:
-            self.rows, self._next_spared = min(4 * self.rows, WINDOW_MOST), 1
+            self.rows, self._next_spared = WINDOW_MOST, 1
         else:
             self.rows, self._spared = WINDOW_ROWS, self._next_spared + 1
             self._next_spared *= 2
