@@ -14,11 +14,13 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from tablefmt.data.file_prefetch import DataFiles
 from tablefmt.log.bounded_parquet import THRIFT_LIMITS
@@ -110,13 +112,27 @@ def replace_fragments(
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 
 
-def keep_rows(columns: Sequence[pa.Array], mask: pa.BooleanArray) -> list[pa.Array]:
-    """Return the rows for which `mask` is true.
+def keep_rows(columns: Sequence[pa.Array], keep: NDArray[np.bool_]) -> list[pa.Array]:
+    """Return the rows for which `keep` is true.
 
     For a whole batch, Arrow would take the rows by index, which takes twice as long.
     """
     pool = _pool()
-    return [pc.filter(column, mask, memory_pool=pool) for column in columns]
+    bits = pa.py_buffer(np.packbits(keep, bitorder="little"))
+    mask = pa.Array.from_buffers(pa.bool_(), len(keep), [None, bits])
+    return [pc.filter(_without_validity(column), mask, memory_pool=pool) for column in columns]
+
+
+def _without_validity(column: pa.Array) -> pa.Array:
+    """Return a column without its validity bitmap, if it has no NULL.
+
+    Arrow's reader makes one for most columns. With it, a filter takes 1.5 to 5 times as long.
+    """
+    kind = column.type
+    plain = pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    if column.null_count or not (plain or pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return column
+    return pa.Array.from_buffers(kind, len(column), [None, *column.buffers()[1:]], 0, column.offset)
 
 
 def _pool() -> pa.MemoryPool:

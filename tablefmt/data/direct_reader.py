@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tablefmt.data.arrow_scanner import POSITION, known_values
+from tablefmt.data.arrow_scanner import POSITION, keep_rows, known_values
 from tablefmt.data.file_prefetch import DataFiles
 from tablefmt.data.file_verification import first_line
 from tablefmt.data.parallel_jobs import side_by_side
@@ -83,7 +83,7 @@ def plain_batches(
                     [*columns, pa.array(positions)], names=[*physical.names, POSITION]
                 )
                 if vectors[place] is not None:
-                    shaped = shaped.filter(pa.array(live[positions]))
+                    shaped = _kept(shaped, live[positions])
                 if pushed is not None:
                     shaped = shaped.filter(pushed)
                 if shaped.num_rows:
@@ -563,7 +563,12 @@ def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> pa.RecordBatch:
         return batch.take(pa.array(rows))
     mask: NDArray[np.bool_] = np.zeros(batch.num_rows, bool)
     mask[rows] = True
-    return batch.filter(pa.array(mask))
+    return _kept(batch, mask)
+
+
+def _kept(batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.RecordBatch:
+    """Return the rows of a batch for which `keep` is true."""
+    return pa.RecordBatch.from_arrays(keep_rows(batch.columns, keep), schema=batch.schema)
 
 
 def _nothing(rows: int) -> pa.RecordBatch:

@@ -101,7 +101,7 @@ def live_batches(
             if keep.any():
                 columns = batch.columns[: len(names)]
                 if not keep.all():
-                    columns = keep_rows(columns, pa.array(keep))
+                    columns = keep_rows(columns, keep)
                 if located:
                     columns.append(pa.array(cursor.positions(keep)))
                 yield place, pa.RecordBatch.from_arrays(columns, [*names, POSITION][: len(columns)])

@@ -423,7 +423,7 @@ class _Test:
         positions = np.arange(start, start + batch.num_rows)
         columns = [*batch.columns, pa.array(positions)]
         if vector is not None:
-            columns = keep_rows(columns, pa.array(self._live(place)[positions]))
+            columns = keep_rows(columns, self._live(place)[positions])
         kept = self._condition.of_rows(pa.RecordBatch.from_arrays(columns, [*self.names, POSITION]))
         found = kept.column(POSITION).to_numpy()
         return found

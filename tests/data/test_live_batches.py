@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import random
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -12,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from tablefmt.data.arrow_scanner import POSITION
+from tablefmt.data.arrow_scanner import POSITION, keep_rows
 from tablefmt.data.live_batches import live_batches, passing_batches
 from tablefmt.model.positions import pack_positions
 
@@ -75,3 +80,43 @@ def test_another_number_of_rows_is_an_error(tmp_path: Path, more: int, message: 
     counts[1] += more
     with pytest.raises(ValueError, match=message):
         list(live_batches(files, counts, [8] * 3, [None] * 3, ["v"], None))
+
+
+VALUES: dict[pa.DataType, Callable[[int], Any]] = {
+    pa.null(): lambda n: None,
+    pa.bool_(): lambda n: n % 3 == 0,
+    pa.int8(): lambda n: n % 100,
+    pa.int64(): lambda n: n << 40,
+    pa.float64(): lambda n: n / 8,
+    pa.date32(): lambda n: datetime.date(2000 + n % 30, 1, 1),
+    pa.timestamp("us", "UTC"): lambda n: datetime.datetime.fromtimestamp(n, datetime.timezone.utc),
+    pa.decimal128(15, 2): lambda n: Decimal(n) / 100,
+    pa.string(): lambda n: "ä" * (n % 5),
+    pa.large_string(): str,
+    pa.binary(): lambda n: bytes(n % 4),
+    pa.binary(4): lambda n: n.to_bytes(4, "big"),
+    pa.list_(pa.int64()): lambda n: [n] * (n % 3),
+    pa.struct([("a", pa.int64())]): lambda n: {"a": n},
+    pa.dictionary(pa.int32(), pa.string()): lambda n: str(n % 7),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=str)
+@pytest.mark.parametrize("nulls", ["none", "a bitmap, but none", "some"])
+def test_kept_rows_are_those_of_a_plain_list(kind: pa.DataType, nulls: str) -> None:
+    """DEL-1: with and without a validity bitmap, and from any row of an array on."""
+    chance = random.Random(f"{kind} {nulls}")
+    values = [VALUES[kind](n) for n in range(300)]
+    if nulls == "some":
+        values = [None if chance.random() < 0.2 else value for value in values]
+    # A NULL outside of the slice leaves a bitmap, as Arrow's reader does.
+    around = None if nulls == "a bitmap, but none" else VALUES[kind](0)
+    column = pa.array([around, *values, around], kind).slice(1, 300)
+    start = chance.randrange(20)
+    for share in (0.0, 0.01, 0.5, 1.0):
+        keep = np.array([chance.random() >= share for _ in range(300 - start)], bool)
+        (found,) = keep_rows([column.slice(start)], keep)
+        found.validate(full=True)
+        assert found.type == kind
+        expected = [value for value, kept in zip(values[start:], keep, strict=True) if kept]
+        assert found.to_pylist() == expected
