@@ -1,7 +1,8 @@
 """Data files as input of Arrow's scanner, prefetched before the scanner reads.
 
 Many files of a remote store are fetched in parallel, and the next ones while Arrow decodes. Files
-of a local disk are passed on open. Spec: DAT-4, DAT-5, ADD-7.
+of a local disk are passed on open; footers of the next ones are read while it decodes. Spec: DAT-4,
+DAT-5, ADD-7.
 """
 
 from __future__ import annotations

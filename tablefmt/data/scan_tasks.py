@@ -292,11 +292,13 @@ def is_whole(files: pa.Table) -> bool:
 def tasks_of(store: Store, files: pa.Table, needs: Needs) -> Iterator[ScanTask]:
     """Yield scan tasks with all files in order, including files without wanted rows.
 
+    If all of several are wanted, the next one is made while the caller reads one.
+
     Raises:
         CorruptDataError: DAT-5: a file is missing, has another length, or fails its checksum.
         StoreError: the store gives no answer.
     """
-    if store.traits.remote and needs.eager:
+    if needs.eager and (store.traits.remote or files.num_rows > GROUP_FILES):
         return ahead(partial(_scan_tasks, store, files, needs))
     return _scan_tasks(store, files, needs)
 
