@@ -7,6 +7,7 @@ import itertools
 import shutil
 import tracemalloc
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,9 @@ def plan_of(table: tablefmt.Table, count: int) -> Plan:
 
 @pytest.fixture
 def large() -> tablefmt.Table:
+    """A commit of many files, without the checkpoint that would follow it at some time."""
     table = tablefmt.create(f"memory://large-{next(_numbers)}", SCHEMA, partition_by=["Land"])
+    table = open_at(table.context.store, replace(SYSTEM, aside=lambda work: None))
     table.context.finish(plan_of(table, FILES))
     return tablefmt.open(table.uri)
 
