@@ -101,7 +101,7 @@ def test_a_scan_that_is_left_early_ends_its_thread(tmp_path: Path, made: Made) -
     table, _ = written(tmp_path, FILES)
     before = threading.active_count()
     batches = table.scan().to_batches()
-    next(iter(batches))
+    next(batches)
     assert made.wait_for(2)
     del batches
     for thread in threading.enumerate():
